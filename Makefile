@@ -1,0 +1,34 @@
+# Every target sets itself up: a fresh machine needs only Python (3.11 to 3.13) and make.
+PYTHON ?= python3
+BIN := .venv/bin
+WORKERS ?= 2
+
+.PHONY: demo test lint bench clean
+
+.venv/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[test,lint]"
+	touch $@
+
+.venv/.installed-bench: .venv/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	touch $@
+
+demo: .venv/.installed
+	$(BIN)/skillstream demo
+
+test: .venv/.installed
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: .venv/.installed-bench
+	$(BIN)/python benchmarks/inference.py
+	$(BIN)/python benchmarks/online.py
+
+clean:
+	rm -rf .venv runs

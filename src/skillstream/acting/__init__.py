@@ -1,0 +1,1 @@
+"""Acting: a hierarchy at work in a world."""

@@ -1,0 +1,1 @@
+"""Demonstrations: what an expert saw and did."""

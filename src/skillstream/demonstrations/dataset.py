@@ -1,0 +1,258 @@
+"""The columnar data set: checked once, on construction, and never changed afterwards."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skillstream.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstrations:
+    """Many episodes of what an expert saw and did, end to end in one array per column.
+
+    Parameters
+    ----------
+    observations
+        Discrete: integers `[T]`, none negative. Continuous: finite numbers `[T, D]`.
+    actions
+        Discrete: integers `[T]` (or `[T, M]` for several at once), none negative.
+        Continuous: finite floats `[T, M]`.
+    episode_lengths
+        Steps of each episode, in order; they add up to `T`. Default: one episode.
+    rewards
+        Finite floats `[T]`, kept for reports; learning does not use them.
+    action_mask
+        Booleans `[T]`: False where the action was not recorded (its value is then ignored).
+    true_options
+        Integers `[T]`, the expert's own options where they are known, to score against.
+
+    Examples
+    --------
+    >>> demos = Demonstrations([0, 1, 2, 0, 1], [1, 1, 0, 1, 0], episode_lengths=[3, 2])
+    >>> demos.num_episodes, demos.num_steps
+    (2, 5)
+    >>> demos[1].observations
+    array([0, 1])
+    """
+
+    observations: np.ndarray
+    actions: np.ndarray
+    episode_lengths: np.ndarray
+    rewards: np.ndarray | None
+    action_mask: np.ndarray | None
+    true_options: np.ndarray | None
+
+    def __init__(
+        self,
+        observations: ArrayLike,
+        actions: ArrayLike,
+        episode_lengths: ArrayLike | None = None,
+        rewards: ArrayLike | None = None,
+        action_mask: ArrayLike | None = None,
+        true_options: ArrayLike | None = None,
+    ) -> None:
+        seen = check_column("observations", observations)
+        steps = len(seen)
+        if steps == 0:
+            raise InputError("observations: there is no step in it; give at least one")
+        mask = None if action_mask is None else _check_mask(action_mask, steps)
+        done = check_column("actions", actions, ignore=None if mask is None else ~mask)
+        _check_length("actions", done, steps)
+        columns = {
+            "observations": seen,
+            "actions": done,
+            "episode_lengths": _check_episodes(episode_lengths, steps),
+            "rewards": None if rewards is None else _check_rewards(rewards, steps),
+            "action_mask": mask,
+            "true_options": None if true_options is None else _check_options(true_options, steps),
+        }
+        for name, column in columns.items():
+            if column is not None:
+                column.flags.writeable = False
+            object.__setattr__(self, name, column)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps in all episodes together, `T`."""
+        return len(self.observations)
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of episodes."""
+        return len(self.episode_lengths)
+
+    @property
+    def episode_starts(self) -> np.ndarray:
+        """Booleans `[T]`, True at each episode's first step."""
+        starts = np.zeros(self.num_steps, bool)
+        starts[self._offsets()[:-1]] = True
+        return starts
+
+    def locate(self, step: int) -> tuple[int, int]:
+        """The episode that row `step` belongs to, and the row's place in it."""
+        offsets = self._offsets()
+        episode = int(np.searchsorted(offsets, step, side="right")) - 1
+        return episode, step - int(offsets[episode])
+
+    def __len__(self) -> int:
+        return self.num_episodes
+
+    def __iter__(self) -> Iterator["Demonstrations"]:
+        return (self[episode] for episode in range(self.num_episodes))
+
+    def __getitem__(self, episodes: int | slice | Sequence[int] | np.ndarray) -> "Demonstrations":
+        """The chosen episodes, as a data set of their own."""
+        try:
+            chosen = np.atleast_1d(np.arange(self.num_episodes)[episodes])
+        except IndexError as error:
+            message = f"episodes: {episodes!r} does not choose among {self.num_episodes} episodes"
+            raise IndexError(message) from error
+        if len(chosen) == 0:
+            raise InputError(f"episodes: {episodes!r} chooses none of the {self.num_episodes} episodes")
+        offsets = self._offsets()
+        rows = np.concatenate([np.arange(offsets[e], offsets[e + 1]) for e in chosen])
+        columns = {
+            field.name: None if getattr(self, field.name) is None else getattr(self, field.name)[rows]
+            for field in fields(self)
+            if field.name != "episode_lengths"
+        }
+        return Demonstrations(episode_lengths=self.episode_lengths[chosen], **columns)
+
+    def split(self, fraction: float, seed: int = 0) -> tuple["Demonstrations", "Demonstrations"]:
+        """Two data sets: about `fraction` of the episodes, drawn at random, and the others.
+
+        Episodes stay whole and keep their order; each side gets at least one.
+        """
+        if not 0 < fraction < 1:
+            raise InputError(f"fraction: must lie strictly between 0 and 1, found {fraction}")
+        if self.num_episodes < 2:
+            raise InputError("split: there is only one episode, and episodes are not cut; give at least two")
+        count = min(max(round(fraction * self.num_episodes), 1), self.num_episodes - 1)
+        order = np.random.default_rng(seed).permutation(self.num_episodes)
+        return self[np.sort(order[:count])], self[np.sort(order[count:])]
+
+    @staticmethod
+    def concatenate(parts: Sequence["Demonstrations"]) -> "Demonstrations":
+        """All episodes of `parts`, in order. A column must be there in all parts or in none."""
+        if not parts:
+            raise InputError("parts: the list is empty; give at least one data set")
+        columns = {}
+        for field in fields(Demonstrations):
+            values = [getattr(part, field.name) for part in parts]
+            missing = [value is None for value in values]
+            if all(missing):
+                continue
+            if any(missing):
+                raise InputError(f"{field.name}: given in some of the parts but not in part {missing.index(True)}")
+            kinds = {(value.dtype.kind, value.shape[1:]) for value in values}
+            if len(kinds) > 1:
+                raise InputError(f"{field.name}: the parts hold columns of different kinds or sizes")
+            columns[field.name] = np.concatenate(values)
+        return Demonstrations(**columns)
+
+    def _offsets(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.episode_lengths)])
+
+    def __repr__(self) -> str:
+        return (
+            f"Demonstrations({self.num_episodes} episodes, {self.num_steps} steps, "
+            f"observations {_describe(self.observations)}, actions {_describe(self.actions)})"
+        )
+
+
+def check_column(name: str, values: ArrayLike, ignore: np.ndarray | None = None) -> np.ndarray:
+    """A fresh, checked array of observations or actions; `ignore` marks rows whose value does not count."""
+    array = _numeric(name, values)
+    if array.dtype.kind == "f" and array.ndim == 1:
+        raise InputError(
+            f"{name}: found floats in one dimension; discrete {name} must be integers [T] "
+            "(use .astype(int) if they are whole), continuous ones an array [T, D] (use [:, None] for D = 1)"
+        )
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
+        raise InputError(f"{name}: must have the shape [T] or [T, D], found {array.shape}")
+    if ignore is not None and len(ignore) == len(array):
+        array[ignore] = 0
+    if array.dtype.kind == "f":
+        _refuse(name, ~np.isfinite(array), array, "is not finite; drop or repair the step")
+    elif array.ndim == 1 or name == "actions":
+        _refuse(name, array < 0, array, "is negative; discrete values count from 0")
+    else:
+        array = array.astype(np.float64)
+    return array
+
+
+def _numeric(name: str, values: ArrayLike) -> np.ndarray:
+    """A copy of `values` as int64 or float64 (float32 stays float32)."""
+    try:
+        array = np.array(values)
+    except ValueError as error:
+        raise InputError(f"{name}: the rows have different lengths; give one array of numbers") from error
+    if array.size == 0 and array.dtype.kind == "f" and array.ndim == 1:
+        array = array.astype(np.int64)
+    if array.dtype.kind in "iu":
+        if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+            raise InputError(f"{name}: found {array.max()}, which does not fit into 64 bits")
+        return array.astype(np.int64)
+    if array.dtype.kind == "f":
+        return array if array.dtype == np.float32 else array.astype(np.float64)
+    raise InputError(f"{name}: must be integers or floats, found {array.dtype}")
+
+
+def _refuse(name: str, bad: np.ndarray, array: np.ndarray, problem: str) -> None:
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        raise InputError(f"{name}: step {row} holds {array[row]}, which {problem}")
+
+
+def _check_length(name: str, array: np.ndarray, steps: int) -> None:
+    if array.ndim == 0 or len(array) != steps:
+        found = "a single number" if array.ndim == 0 else str(len(array))
+        raise InputError(f"{name}: must have one row a step; observations has {steps}, {name} {found}")
+
+
+def _check_episodes(lengths: ArrayLike | None, steps: int) -> np.ndarray:
+    if lengths is None:
+        return np.array([steps])
+    array = _numeric("episode_lengths", lengths)
+    if array.ndim != 1 or array.dtype.kind != "i":
+        raise InputError(f"episode_lengths: must be integers [episodes], found {array.dtype} {array.shape}")
+    if (array <= 0).any():
+        episode = int(np.argmax(array <= 0))
+        raise InputError(f"episode_lengths: episode {episode} has {array[episode]} steps; leave empty episodes out")
+    if array.sum() != steps:
+        raise InputError(f"episode_lengths: they add up to {array.sum()}, but there are {steps} steps")
+    return array
+
+
+def _check_rewards(rewards: ArrayLike, steps: int) -> np.ndarray:
+    array = _numeric("rewards", rewards).astype(np.float64)
+    _check_length("rewards", array, steps)
+    if array.ndim != 1:
+        raise InputError(f"rewards: must have the shape [T], found {array.shape}")
+    _refuse("rewards", ~np.isfinite(array), array, "is not finite")
+    return array
+
+
+def _check_mask(mask: ArrayLike, steps: int) -> np.ndarray:
+    array = np.array(mask)
+    _check_length("action_mask", array, steps)
+    if array.dtype != bool or array.ndim != 1:
+        raise InputError(f"action_mask: must be booleans [T], found {array.dtype} {array.shape}")
+    return array
+
+
+def _check_options(options: ArrayLike, steps: int) -> np.ndarray:
+    array = check_column("true_options", options)
+    _check_length("true_options", array, steps)
+    if array.ndim != 1 or array.dtype.kind != "i":
+        raise InputError(f"true_options: must be integers [T], found {array.dtype} {array.shape}")
+    return array
+
+
+def _describe(array: np.ndarray) -> str:
+    if array.dtype.kind == "i":
+        return f"discrete, up to {array.max()}"
+    return f"continuous [{array.shape[1]}]"

@@ -1,0 +1,1 @@
+"""Experiments: whole stories, from an expert to a table."""

@@ -1,0 +1,91 @@
+"""Named arrays on disk, whole or absent: safetensors for the numbers, JSON in its header for the rest.
+
+Nothing read here can run code: safetensors holds plain arrays only, and every array and every
+header entry is checked against what the reader expects.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_safetensors
+
+from skillstream.errors import FileFormatError
+
+_HEADER = "skillstream"
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` to `path` so that a crash leaves either the old file or the new one."""
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def save_arrays(
+    path: str | os.PathLike[str], kind: str, version: int, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
+) -> None:
+    """Save `arrays` and a JSON `header` under the name and version of a format."""
+    text = json.dumps({"kind": kind, "version": version, **header}, sort_keys=True)
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    write_whole(path, to_safetensors(contiguous, metadata={_HEADER: text}))
+
+
+def load_arrays(
+    path: str | os.PathLike[str], kind: str, version: int, names: set[str]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save_arrays` wrote, refusing anything else.
+
+    `names` are the arrays the file must hold: no more and no fewer.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"path: there is no file {path}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            header = json.loads(metadata.get(_HEADER, "null"))
+            found = set(file.keys())
+            _check_header(path, header, kind, version)
+            if found != names:
+                raise FileFormatError(
+                    f"{path}: a {kind} file holds the arrays {sorted(names)}, this one {sorted(found)}; "
+                    "it was not written by skillstream"
+                )
+            return {name: file.get_tensor(name) for name in sorted(names)}, header
+    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, OverflowError) as error:
+        raise FileFormatError(
+            f"{path}: not a whole skillstream {kind} file ({error}); it may be truncated, or a pickle, "
+            "which skillstream never reads"
+        ) from error
+
+
+def _check_header(path: Path, header: Any, kind: str, version: int) -> None:
+    if not isinstance(header, dict) or header.get("kind") != kind:
+        found = header.get("kind") if isinstance(header, dict) else None
+        raise FileFormatError(f"{path}: expected a skillstream {kind} file, found {found or 'something else'}")
+    if not isinstance(header.get("version"), int) or header["version"] < 1:
+        raise FileFormatError(f"{path}: the format version {header.get('version')!r} is not a positive integer")
+    if header["version"] > version:
+        raise FileFormatError(
+            f"{path}: written by a newer skillstream ({kind} format {header['version']}, this one reads up to "
+            f"{version}); upgrade skillstream to read it"
+        )

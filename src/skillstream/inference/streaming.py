@@ -1,0 +1,101 @@
+"""Smoothing a stream: posteriors are settled once no later sample can change them.
+
+Pending samples carry `reach[y, z] = P(o_i = y | o_T = z, data to T)`, a product of backward kernels
+`R_t = diag(stay_t) + depart_t enter_t'` that each average, so that its columns only come together.
+Once they agree to a tolerance, sample i's smoothed posterior is final to that tolerance. This is the
+paper's recursion for rho (Prop. 2) at O(K^2) a pending sample, whatever the number of states.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from skillstream.inference.potentials import Potentials
+from skillstream.inference.smoothing import Posteriors
+
+# A predicted probability below this counts as zero: its option's backward kernel could overflow.
+_NEGLIGIBLE = 1e-290
+
+
+class Window(NamedTuple):
+    """The filter and the samples not yet settled, oldest first; places from `count` on are empty."""
+
+    chi: Float[Array, "K"]  # P(o_T | data to T)
+    reach: Float[Array, "K K W"]
+    stay: Float[Array, "K W"]  # P(o_{i-1} = y, b_i = 0 | o_i = y, data to i)
+    depart: Float[Array, "K W"]  # P(o_{i-1} = x, b_i = 1 | o_i = y, data to i) = depart[x] enter[y]
+    enter: Float[Array, "K W"]
+    count: Int[Array, ""]
+
+
+def new_window(num_options: int, size: int) -> Window:
+    """An empty window for `size` pending samples."""
+    columns = jnp.zeros((3, num_options, size), jnp.float64)
+    reach = jnp.zeros((num_options, num_options, size), jnp.float64)
+    return Window(jnp.full(num_options, 1 / num_options, jnp.float64), reach, *columns, jnp.int32(0))
+
+
+def push(window: Window, p: Potentials, start: Bool[Array, ""], mu: Float[Array, "K"]):
+    """Take one sample in (the paper's eq. propOBW_chi and propOBW_rho).
+
+    `p` holds one step, `[K]`. Returns the window, log P(a | s, past) without the offset, and whether
+    the sample was possible; if it was not, its action is treated as missing.
+    """
+    prior = jnp.where(start, mu, window.chi)
+    depart = p.stop * prior
+    stopping = jnp.sum(depart)
+    predicted = p.stay * prior + p.selection * stopping
+    alpha = p.action * predicted
+    total = jnp.sum(alpha)
+    possible = total > 0
+    chi = jnp.where(possible, alpha, predicted) / jnp.where(possible, total, jnp.sum(predicted))
+
+    # Where an option cannot be, any distribution over its past will do: these keep reach stochastic.
+    can_be, can_stop = predicted > _NEGLIGIBLE, stopping > _NEGLIGIBLE
+    safe = jnp.where(can_be, predicted, 1.0)
+    otherwise = jnp.where(can_stop, 1.0 / jnp.where(can_stop, stopping, 1.0), 0.0)
+    stay = jnp.where(can_be, p.stay * prior / safe, jnp.where(can_stop, 0.0, 1.0))
+    enter = jnp.where(can_be, p.selection / safe, otherwise)
+
+    # An episode's start settles the one before: its pasts are averaged by the filter at its end.
+    keep = jnp.where(start, 0.0, stay)
+    source, target = jnp.where(start, window.chi, depart), jnp.where(start, 1.0, enter)
+    mixed = jnp.sum(window.reach * source[:, None], 1)
+    reach = window.reach * keep[:, None] + mixed[:, None] * target[:, None]
+
+    here = jnp.arange(reach.shape[-1]) == window.count
+    identity = jnp.eye(len(mu), dtype=reach.dtype)[:, :, None]
+    columns = (
+        jnp.where(here, new[:, None], old)
+        for new, old in ((stay, window.stay), (depart, window.depart), (enter, window.enter))
+    )
+    pushed = Window(chi, jnp.where(here, identity, reach), *columns, window.count + 1)
+    return pushed, jnp.log(jnp.where(possible, total, 1.0)), possible
+
+
+def pending(window: Window) -> Posteriors:
+    """The smoothed posteriors `[K, W]` of the pending samples given all the data so far."""
+    options = jnp.sum(window.reach * window.chi[:, None], 1)
+    entering = window.enter * options
+    continues = window.stay * options
+    departs = window.depart * jnp.sum(entering, 0)
+    return Posteriors(options, entering * jnp.sum(window.depart, 0), continues, departs)
+
+
+def spread(window: Window, oldest: int) -> Float[Array, ""]:
+    """The most that the posteriors of the `oldest` samples can still change."""
+    reach = window.reach[:, :, :oldest]
+    return jnp.max(jnp.max(reach, 1) - jnp.min(reach, 1))
+
+
+def forget(window: Window, oldest: int, when: Bool[Array, ""]) -> Window:
+    """The window without its `oldest` samples, if `when`."""
+    moved = (forget_column(x, oldest, when) for x in (window.reach, window.stay, window.depart, window.enter))
+    return Window(window.chi, *moved, jnp.where(when, window.count - oldest, window.count))
+
+
+def forget_column(column: Array, oldest: int, when: Bool[Array, ""]) -> Array:
+    """Shift what a caller keeps beside the window, `[*, W]`, as `forget` shifts the window."""
+    moved = jnp.concatenate([column[..., oldest:], jnp.zeros_like(column[..., :oldest])], -1)
+    return jnp.where(when, moved, column)

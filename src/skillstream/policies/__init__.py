@@ -1,0 +1,1 @@
+"""Policies: the triplet of selection, action and termination, and what they say of data."""

@@ -1,0 +1,1 @@
+"""Reporting: pictures of what was learnt."""
