@@ -178,7 +178,8 @@ def check_column(name: str, values: ArrayLike, ignore: np.ndarray | None = None)
     if array.dtype.kind == "f":
         _refuse(name, ~np.isfinite(array), array, "is not finite; drop or repair the step")
     elif array.ndim == 1 or name == "actions":
-        _refuse(name, array < 0, array, "is negative; discrete values count from 0")
+        if array.size and array.min() < 0:
+            _refuse(name, array < 0, array, "is negative; discrete values count from 0")
     else:
         array = array.astype(np.float64)
     return array

@@ -22,18 +22,16 @@ class Window(NamedTuple):
     """The filter and the samples not yet settled, oldest first; places from `count` on are empty."""
 
     chi: Float[Array, "K"]  # P(o_T | data to T)
-    reach: Float[Array, "K K W"]
-    stay: Float[Array, "K W"]  # P(o_{i-1} = y, b_i = 0 | o_i = y, data to i)
-    depart: Float[Array, "K W"]  # P(o_{i-1} = x, b_i = 1 | o_i = y, data to i) = depart[x] enter[y]
-    enter: Float[Array, "K W"]
+    reach: Float[Array, "K K W"]  # P(o_i = y | o_T = z, data to T)
+    links: Float[Array, "3 K W"]  # each sample's own kernel: stay, depart, enter
     count: Int[Array, ""]
 
 
 def new_window(num_options: int, size: int) -> Window:
     """An empty window for `size` pending samples."""
-    columns = jnp.zeros((3, num_options, size), jnp.float64)
-    reach = jnp.zeros((num_options, num_options, size), jnp.float64)
-    return Window(jnp.full(num_options, 1 / num_options, jnp.float64), reach, *columns, jnp.int32(0))
+    chi = jnp.full(num_options, 1 / num_options, jnp.float64)
+    reach, links = (jnp.zeros((n, num_options, size), jnp.float64) for n in (num_options, 3))
+    return Window(chi, reach, links, jnp.int32(0))
 
 
 def push(window: Window, p: Potentials, start: Bool[Array, ""], mu: Float[Array, "K"]):
@@ -66,21 +64,19 @@ def push(window: Window, p: Potentials, start: Bool[Array, ""], mu: Float[Array,
 
     here = jnp.arange(reach.shape[-1]) == window.count
     identity = jnp.eye(len(mu), dtype=reach.dtype)[:, :, None]
-    columns = (
-        jnp.where(here, new[:, None], old)
-        for new, old in ((stay, window.stay), (depart, window.depart), (enter, window.enter))
+    link = jnp.stack([stay, depart, enter])[:, :, None]
+    pushed = Window(
+        chi, jnp.where(here, identity, reach), jnp.where(here, link, window.links), window.count + 1
     )
-    pushed = Window(chi, jnp.where(here, identity, reach), *columns, window.count + 1)
     return pushed, jnp.log(jnp.where(possible, total, 1.0)), possible
 
 
 def pending(window: Window) -> Posteriors:
     """The smoothed posteriors `[K, W]` of the pending samples given all the data so far."""
     options = jnp.sum(window.reach * window.chi[:, None], 1)
-    entering = window.enter * options
-    continues = window.stay * options
-    departs = window.depart * jnp.sum(entering, 0)
-    return Posteriors(options, entering * jnp.sum(window.depart, 0), continues, departs)
+    stay, depart, enter = window.links
+    entering = enter * options
+    return Posteriors(options, entering * jnp.sum(depart, 0), stay * options, depart * jnp.sum(entering, 0))
 
 
 def spread(window: Window, oldest: int) -> Float[Array, ""]:
@@ -89,13 +85,12 @@ def spread(window: Window, oldest: int) -> Float[Array, ""]:
     return jnp.max(jnp.max(reach, 1) - jnp.min(reach, 1))
 
 
-def forget(window: Window, oldest: int, when: Bool[Array, ""]) -> Window:
-    """The window without its `oldest` samples, if `when`."""
-    moved = (forget_column(x, oldest, when) for x in (window.reach, window.stay, window.depart, window.enter))
-    return Window(window.chi, *moved, jnp.where(when, window.count - oldest, window.count))
+def forget(window: Window, oldest: int) -> Window:
+    """The window without its `oldest` samples."""
+    moved = (forget_column(x, oldest) for x in (window.reach, window.links))
+    return Window(window.chi, *moved, window.count - oldest)
 
 
-def forget_column(column: Array, oldest: int, when: Bool[Array, ""]) -> Array:
+def forget_column(column: Array, oldest: int) -> Array:
     """Shift what a caller keeps beside the window, `[*, W]`, as `forget` shifts the window."""
-    moved = jnp.concatenate([column[..., oldest:], jnp.zeros_like(column[..., :oldest])], -1)
-    return jnp.where(when, moved, column)
+    return jnp.concatenate([column[..., oldest:], jnp.zeros_like(column[..., :oldest])], -1)

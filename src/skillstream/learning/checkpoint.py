@@ -18,6 +18,7 @@ from skillstream.policies.policy import OptionPolicy, policy_from_arrays
 
 _VERSION = 1
 _FILE = "learner.safetensors"
+_NUMBERS = {"num_samples": int, "num_impossible": int, "block": int, "log2_decay": float}
 _PARTS = {"window": Window, "samples": Samples, "counts": Counts}
 
 
@@ -49,11 +50,7 @@ def load(directory: str | os.PathLike[str]) -> tuple[OnlineConfig, dict[str, Opt
     }
     try:
         config = OnlineConfig(**header["config"])
-        numbers = {
-            "num_samples": int(header["numbers"]["num_samples"]),
-            "block": int(header["numbers"]["block"]),
-            "log2_decay": float(header["numbers"]["log2_decay"]),
-        }
+        numbers = {name: kind(header["numbers"][name]) for name, kind in _NUMBERS.items()}
     except (InputError, KeyError, TypeError, ValueError) as error:
         raise FileFormatError(f"{path}: damaged: {error}") from error
     state = {name: arrays[f"state.{name}"] for name in _state_names()}
@@ -78,7 +75,7 @@ def _flatten(state: StreamState) -> dict[str, Any]:
 
 def _unflatten(path: Path, arrays: dict[str, np.ndarray], policy: OptionPolicy) -> StreamState:
     """The state, after a look at whether every array has the shape and type that a new one would have."""
-    model, size = policy.model, arrays["samples.state"].size
+    model, size = policy.model, arrays["samples.weight"].size
     with jax.enable_x64(True):
         expected = _flatten(
             jax.eval_shape(lambda: new_stream(model.num_options, model.num_states, model.num_actions, size))

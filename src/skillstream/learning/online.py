@@ -15,7 +15,6 @@ from skillstream.learning import checkpoint
 from skillstream.learning.config import OnlineConfig
 from skillstream.learning.stream import (
     Chunk,
-    Limits,
     StreamState,
     Tables,
     advance,
@@ -27,6 +26,7 @@ from skillstream.learning.stream import (
 from skillstream.learning.tables import TableStatistics, maximise
 from skillstream.learning.weights import Weights
 from skillstream.policies.policy import OptionPolicy
+from skillstream.policies.tabular import check_steps
 
 # Room for a call's samples: few sizes, so that a chunk of a new length is not a new compilation.
 _CAPACITIES = (1, 64, 4096, 65536)
@@ -55,13 +55,14 @@ class OnlineLearner:
         self._reference = policy  # what rows without data fall back to
         self._num_samples = 0
         self._block = 0
+        self._num_impossible = 0
         self._weights = Weights(self.config)
-        model = policy.model
-        if model.num_states * model.num_actions >= 2**31:
-            raise InputError("policy: has more than 2 ** 31 pairs of a state and an action")
+        self._num_states, self._num_actions = policy.model.num_states, policy.model.num_actions
+        if self._num_states * self._num_actions >= 2**31:
+            raise InputError("policy: has 2 ** 31 or more pairs of a state and an action")
         with jax.enable_x64(True):
             window = self.config.window + self.config.window % 2
-            self._state = new_stream(model.num_options, model.num_states, model.num_actions, window)
+            self._resume(new_stream(policy.num_options, self._num_states, self._num_actions, window))
             self._tables = _tables(policy)
         self._learnt: OptionPolicy | None = None
 
@@ -84,14 +85,14 @@ class OnlineLearner:
         action_mask
             Booleans, False where the action was not recorded.
         """
-        chunk = self._check(observations, actions, episode_starts, action_mask)
-        before = int(self._state.impossible)
+        tags = self._check(observations, actions, episode_starts, action_mask)
+        before = self._num_impossible
         with jax.enable_x64(True):
-            self._learn(chunk)
-        impossible = int(self._state.impossible) - before
+            self._learn(tags)
+        impossible = self._num_impossible - before
         if impossible:
             warnings.warn(
-                f"{impossible} of {len(chunk.state)} samples had probability 0 under the policy learnt so far; "
+                f"{impossible} of {tags.shape[1]} samples had probability 0 under the policy learnt so far; "
                 "their actions said nothing about the option, but are learnt (a pseudo_count avoids this)",
                 ImpossibleSampleWarning,
                 stacklevel=2,
@@ -122,12 +123,12 @@ class OnlineLearner:
     @property
     def certificate(self) -> float:
         """The most that any settled posterior could still have changed by."""
-        return float(self._state.certificate)
+        return float(self._state.totals[2])
 
     @property
     def log_likelihood(self) -> float:
         """The sum of log P(a_t | s_t, past) of each sample under the policy learnt before it."""
-        return float(self._state.log_likelihood)
+        return float(self._state.totals[1])
 
     @property
     def num_samples(self) -> int:
@@ -137,12 +138,12 @@ class OnlineLearner:
     @property
     def num_impossible(self) -> int:
         """Samples that had probability zero when they came."""
-        return int(self._state.impossible)
+        return self._num_impossible
 
     @property
     def window(self) -> int:
         """Samples kept pending at the most, as it stands."""
-        return len(self._state.samples.state)
+        return self._state.samples.weight.size
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the whole learner to a directory, whole or not at all."""
@@ -151,7 +152,12 @@ class OnlineLearner:
             self.config,
             {"start": self._start, "reference": self._reference},
             self._state,
-            {"num_samples": self._num_samples, "block": self._block, "log2_decay": self._weights.log2_decay},
+            {
+                "num_samples": self._num_samples,
+                "num_impossible": self._num_impossible,
+                "block": self._block,
+                "log2_decay": self._weights.log2_decay,
+            },
         )
 
     @classmethod
@@ -159,8 +165,10 @@ class OnlineLearner:
         """A learner that goes on, to the last bit, as the saved one would have."""
         config, policies, state, numbers = checkpoint.load(directory)
         learner = cls(policies["start"], config)
-        learner._state = state
-        learner._num_samples, learner._block = numbers["num_samples"], numbers["block"]
+        with jax.enable_x64(True):
+            learner._resume(state)
+        learner._num_samples, learner._num_impossible = numbers["num_samples"], numbers["num_impossible"]
+        learner._block = numbers["block"]
         learner._weights.log2_decay = numbers["log2_decay"]
         learner._refer_to(policies["reference"])
         return learner
@@ -173,35 +181,35 @@ class OnlineLearner:
     def _statistics(self) -> TableStatistics:
         with jax.enable_x64(True):
             counts = all_counts(self._state)
-        model, newest = self._start.model, max(float(self._state.newest), np.finfo(float).tiny)
+        model, newest = self._start.model, max(float(self._state.totals[0]), np.finfo(float).tiny)
         scale = 1.0 if self.config.weights == "uniform" else newest
         base = np.asarray(counts.base) / scale
         selection, stop, stay, _ = (np.ascontiguousarray(part) for part in np.split(base, 4, axis=1))
         by_action = np.asarray(counts.cells).reshape(model.by_action.shape) / scale
         return TableStatistics(selection, stop, stay, by_action, np.asarray(counts.initial) / scale)
 
-    def _check(self, observations, actions, episode_starts, action_mask) -> Chunk:
-        """The chunk as the loop takes it, or an error before anything has changed."""
+    def _check(self, observations, actions, episode_starts, action_mask) -> np.ndarray:
+        """The chunk's tags as the loop takes them, or an error before anything has changed."""
         states = check_column("observations", observations)
         mask = None if action_mask is None else _flags("action_mask", action_mask, len(states))
         chosen = check_column("actions", actions, None if mask is None else ~mask)
         if chosen.ndim == 0 or len(chosen) != len(states):
             raise InputError(f"actions: must have one row a sample; observations has {len(states)}, actions {len(chosen)}")
-        model = self._start.model
-        model.check_steps(states, chosen, mask)
-        starts = np.zeros(len(states), bool)
-        if episode_starts is not None:
-            starts[:] = _flags("episode_starts", episode_starts, len(states))
-        if not self._num_samples:
-            starts[:1] = True
-        cells = states * model.num_actions + chosen
+        check_steps(states, chosen, mask, self._num_states, self._num_actions)
+        tags = np.zeros((3, len(states)), np.int32)
+        tags[0] = states
+        tags[1] = states * self._num_actions + chosen
         if mask is not None:
-            cells[~mask] = model.num_states * model.num_actions
-        return Chunk(states.astype(np.int32), cells.astype(np.int32), starts, np.empty(0))
+            tags[1, ~mask] = self._num_states * self._num_actions
+        if episode_starts is not None:
+            tags[2] = _flags("episode_starts", episode_starts, len(states))
+        if not self._num_samples:
+            tags[2, :1] = 1
+        return tags
 
-    def _learn(self, chunk: Chunk) -> None:
+    def _learn(self, tags: np.ndarray) -> None:
         """Take in a checked chunk, piece by piece where the tables or the weights' scale must change between."""
-        total = len(chunk.state)
+        total = tags.shape[1]
         weights, blocks, decays = self._weights.of(self._num_samples, total)
         done = 0
         while done < total:
@@ -210,8 +218,7 @@ class OnlineLearner:
             end = done + min(self._uninterrupted(), _CAPACITIES[-1], total - done)
             same = blocks[done:end] == self._block
             end = end if same.all() else done + int(np.argmin(same))
-            piece = Chunk(*(column[done:end] for column in chunk[:3]), weights[done:end])
-            taken = self._advance(piece)
+            taken = self._advance(tags[:, done:end], weights[done:end])
             done += taken
             self._num_samples += taken
             self._learnt = None
@@ -224,29 +231,35 @@ class OnlineLearner:
         every = self.config.update_every
         return every - self._num_samples % every if every > 1 else _CAPACITIES[-1]
 
-    def _advance(self, piece: Chunk) -> int:
+    def _advance(self, tags: np.ndarray, weights: np.ndarray) -> int:
         """Take in samples until they are used up or the window must grow, which is then done."""
-        steps = len(piece.state)
+        steps = len(weights)
         capacity = next(size for size in _CAPACITIES if size >= steps)
         if steps < capacity:
-            piece = Chunk(*(np.concatenate([x, np.zeros(capacity - steps, x.dtype)]) for x in piece))
+            tags = np.pad(tags, ((0, 0), (0, capacity - steps)))
+            weights = np.pad(weights, (0, capacity - steps))
         live_from = steps
         if self.config.update_every == 1:
             live_from = max(self.config.min_samples + 1 - self._num_samples, 0)
-        can_grow = 2 * self.window <= self.config.max_window
-        tolerance = self.config.tolerance if can_grow else np.inf
-        limits = Limits(np.int32(steps), np.int32(live_from), np.float64(tolerance), np.float64(self.config.pseudo_count))
-        self._state, report = advance(self._state, self._tables, piece, limits)
-        taken, must_grow, _ = np.asarray(report)
+        chunk = Chunk(tags, weights, np.array([steps, live_from], np.int32), self._settings)
+        self._state, report = advance(self._state, self._tables, chunk)
+        taken, must_grow, impossible = np.asarray(report).tolist()
+        self._num_impossible += impossible
         if must_grow:
-            self._state = grow(self._state)
-        return int(taken)
+            self._resume(grow(self._state))
+        return taken
+
+    def _resume(self, state: StreamState) -> None:
+        """Go on from `state`; a window that cannot double any more has to settle samples as they are."""
+        self._state = state
+        tolerance = self.config.tolerance if 2 * self.window <= self.config.max_window else np.inf
+        self._settings = jnp.array([tolerance, self.config.pseudo_count])
 
     def _move_to_block(self, block: int) -> None:
         """Rescale all weights by a power of two; rows that this drives to zero keep their value."""
         if self._live and self.config.update_every == 1:
             self._refer_to(self.policy)
-        self._state = rescale(self._state, Weights.factor(block - self._block))
+        self._state = rescale(self._state, np.float64(Weights.factor(block - self._block)))
         self._block = block
 
     def _refer_to(self, policy: OptionPolicy) -> None:

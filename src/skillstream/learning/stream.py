@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from skillstream.inference.potentials import Potentials
 from skillstream.inference.streaming import Window, forget, forget_column, new_window, pending, push, spread
@@ -29,10 +30,8 @@ class Tables(NamedTuple):
 class Samples(NamedTuple):
     """What is known of each pending sample beside its posteriors."""
 
-    state: Int[Array, "W"]  # S where there is none
-    cell: Int[Array, "W"]  # state and action as one number; S A where there is none
-    start: Bool[Array, "W"]
-    weight: Float[Array, "W"]
+    tags: Int[Array, "3 W"]  # state, state and action as one number, whether an episode's first
+    weight: Float[Array, "W"]  # 0 where there is no sample
 
 
 class Counts(NamedTuple):
@@ -49,28 +48,16 @@ class StreamState(NamedTuple):
     window: Window
     samples: Samples
     counts: Counts
-    newest: Float[Array, ""]  # the weight of the newest sample
-    log_likelihood: Float[Array, ""]
-    certificate: Float[Array, ""]
-    impossible: Int[Array, ""]
+    totals: Float[Array, "3"]  # the newest sample's weight, the log-likelihood, the certificate
 
 
 class Chunk(NamedTuple):
-    """Samples to take in; only the first few of the arrays' rows may count."""
+    """Samples to take in, and how far to go; few arrays, because each costs microseconds to hand over."""
 
-    state: Int[Array, "N"]
-    cell: Int[Array, "N"]
-    start: Bool[Array, "N"]
-    weight: Float[Array, "N"]
-
-
-class Limits(NamedTuple):
-    """How far a call may go."""
-
-    steps: Int[Array, ""]  # samples of the chunk that count
-    live_from: Int[Array, ""]  # the first of them that uses learnt tables
-    tolerance: Float[Array, ""]
-    pseudo_count: Float[Array, ""]
+    tags: Int[np.ndarray, "3 N"]  # as in Samples
+    weight: Float[np.ndarray, "N"]
+    limits: Int[np.ndarray, "2"]  # samples that count, and the first of them that uses learnt tables
+    settings: Float[Array, "2"]  # tolerance and pseudo-count
 
 
 def new_stream(num_options: int, num_states: int, num_actions: int, window: int) -> StreamState:
@@ -80,92 +67,74 @@ def new_stream(num_options: int, num_states: int, num_actions: int, window: int)
         return jnp.zeros(shape, jnp.float64)
 
     cells = num_states * num_actions
-    samples = Samples(
-        jnp.full(window, num_states, jnp.int32), jnp.full(window, cells, jnp.int32), jnp.zeros(window, bool), nothing(window)
-    )
+    samples = Samples(jnp.zeros((3, window), jnp.int32), nothing(window))
     counts = Counts(nothing(num_states, 4 * num_options), nothing(cells, num_options), nothing(num_options))
-    return StreamState(
-        new_window(num_options, window), samples, counts, nothing(), nothing(), nothing(), jnp.int64(0)
-    )
+    return StreamState(new_window(num_options, window), samples, counts, nothing(3))
 
 
 @partial(jax.jit, donate_argnums=0)
-def advance(state: StreamState, tables: Tables, chunk: Chunk, limits: Limits):
+def advance(state: StreamState, tables: Tables, chunk: Chunk):
     """Take in the chunk, or as much of it as fits before a sample would have to be settled too soon.
 
-    Returns the state, how many samples were taken in, and whether the window must grow.
+    Returns the state and a report: how many samples were taken in, whether the window must grow,
+    and how many of the samples were impossible.
     """
-    size = state.window.reach.shape[-1]
-
-    def fill(carry):
-        taken, window, samples, tallies = carry
-        window, samples, tallies = _take(taken, window, samples, state_counts, tallies, tables, chunk, limits)
-        return taken + 1, window, samples, tallies
+    size, (steps, _) = state.samples.weight.size, chunk.limits
 
     def more(carry):
-        return (carry[0] < limits.steps) & (carry[1].count < size)
-
-    state_counts = state.counts
+        return (carry[0] < steps) & (carry[1].count < size)
 
     def half_window(carry):
-        nonlocal state_counts
-        taken, window, samples, counts, tallies, certificate, _ = carry
-        state_counts = counts
-        taken, window, samples, tallies = lax.while_loop(more, fill, (taken, window, samples, tallies))
+        state, (taken, _, impossible) = carry
+        newest, log_likelihood, certificate = state.totals
+        take = partial(_take, counts=state.counts, tables=tables, chunk=chunk)
+        filling = (taken, state.window, state.samples, newest, log_likelihood, impossible)
+        taken, window, samples, newest, log_likelihood, impossible = lax.while_loop(more, take, filling)
         window, samples, counts, certificate, grow = _settle(
-            window, samples, counts, certificate, limits.tolerance
+            window, samples, state.counts, certificate, chunk.settings[0]
         )
-        return taken, window, samples, counts, tallies, certificate, grow
+        totals = jnp.stack([newest, log_likelihood, certificate])
+        report = jnp.stack([taken, grow.astype(taken.dtype), impossible])
+        return StreamState(window, samples, counts, totals), report
 
-    start = (
-        jnp.int32(0),
-        state.window,
-        state.samples,
-        state.counts,
-        (state.newest, state.log_likelihood, state.impossible),
-        state.certificate,
-        jnp.array(False),
-    )
-    taken, window, samples, counts, tallies, certificate, grow = lax.while_loop(
-        lambda carry: (carry[0] < limits.steps) & ~carry[-1], half_window, start
-    )
-    newest, log_likelihood, impossible = tallies
-    state = StreamState(window, samples, counts, newest, log_likelihood, certificate, impossible)
-    return state, jnp.stack([taken, grow.astype(taken.dtype), impossible.astype(taken.dtype)])
+    def unfinished(carry):
+        return (carry[1][0] < steps) & (carry[1][1] == 0)
+
+    return lax.while_loop(unfinished, half_window, (state, jnp.zeros(3, steps.dtype)))
 
 
-def _take(index, window, samples, counts, tallies, tables, chunk, limits):
+def _take(carry, counts: Counts, tables: Tables, chunk: Chunk):
     """One sample: tables for its state, its push through the smoother, its place among the pending."""
-    newest, log_likelihood, impossible = tallies
-    state, cell, weight = chunk.state[index], chunk.cell[index], chunk.weight[index]
-    live = index >= limits.live_from
-    potentials = _potentials(state, cell, window, samples, counts, tables, live, limits.pseudo_count * newest)
-    here = jnp.arange(len(samples.state)) == window.count
+    index, window, samples, newest, log_likelihood, impossible = carry
+    tags, weight = chunk.tags[:, index], chunk.weight[index]
+    live = index >= chunk.limits[1]
+    potentials = _potentials(tags, window, samples, counts, tables, live, chunk.settings[1] * newest)
+    here = jnp.arange(samples.weight.size) == window.count
     samples = Samples(
-        jnp.where(here, state, samples.state),
-        jnp.where(here, cell, samples.cell),
-        jnp.where(here, chunk.start[index], samples.start),
-        jnp.where(here, weight, samples.weight),
+        jnp.where(here, tags[:, None], samples.tags), jnp.where(here, weight, samples.weight)
     )
-    window, log_probability, possible = push(window, potentials, chunk.start[index], tables.mu)
-    return window, samples, (weight, log_likelihood + log_probability, impossible + ~possible)
+    window, log_probability, possible = push(window, potentials, tags[2] > 0, tables.mu)
+    return index + 1, window, samples, weight, log_likelihood + log_probability, impossible + ~possible
 
 
-def _potentials(state, cell, window, samples, counts, tables, live, pseudo_count) -> Potentials:
+def _potentials(tags, window, samples, counts, tables, live, pseudo_count) -> Potentials:
     """The potentials of one step under the tables that an M-step now would give."""
-    options, size = window.stay.shape[0], len(tables.cells)
-    of_state = jnp.where(samples.state == state, samples.weight, 0.0)
-    acted = jnp.where(samples.cell < size, of_state, 0.0)
-    of_cell = jnp.where(samples.cell == cell, samples.weight, 0.0)
+    state, cell, _ = tags
+    options, size = len(window.chi), len(tables.cells)
+    of_state = jnp.where(samples.tags[0] == state, samples.weight, 0.0)
+    acted = jnp.where(samples.tags[1] < size, of_state, 0.0)
+    of_cell = jnp.where(samples.tags[1] == cell, samples.weight, 0.0)
     now = pending(window)
-    settled = counts.base[state]
-    selection, stop, stay, occupied = (
-        settled[k * options : (k + 1) * options] + jnp.sum(column * weight, 1)
-        for k, (column, weight) in enumerate(
-            ((now.switches, of_state), (now.departs, of_state), (now.continues, of_state), (now.options, acted))
-        )
+    shares = (
+        now.switches * of_state,
+        now.departs * of_state,
+        now.continues * of_state,
+        now.options * acted,
+        now.options * of_cell,
     )
-    chosen = counts.cells[cell] + jnp.sum(now.options * of_cell, 1)
+    *sums, chosen = _sum_pending(shares)
+    selection, stop, stay, occupied = counts.base[state].reshape(4, options) + jnp.stack(sums)
+    chosen = counts.cells[cell] + chosen
     old = tables.base[state]
 
     def share(count, mass, outcomes, old):
@@ -183,41 +152,49 @@ def _potentials(state, cell, window, samples, counts, tables, live, pseudo_count
     )
 
 
+def _sum_pending(columns: tuple[Float[Array, "K W"], ...]) -> tuple[Float[Array, "K"], ...]:
+    """The sum of each column over pending samples, as one operation, which is what a small loop pays for."""
+    zeros = (np.zeros((), columns[0].dtype),) * len(columns)
+    return tuple(lax.reduce(columns, zeros, lambda x, y: tuple(map(lax.add, x, y)), (1,)))
+
+
 def _settle(window: Window, samples: Samples, counts: Counts, certificate, tolerance):
-    """If the window is full, move its older half into the counts, or ask for a larger window."""
-    size = len(samples.state)
+    """If the window is full, move its older half into the counts, or ask for a larger window.
+
+    The move is a loop of no or one turn: unlike a branch, a loop updates the big arrays in place.
+    """
+    size = samples.weight.size
     half = size // 2
     full = window.count == size
     unsettled = spread(window, half)
     grow = full & (unsettled > tolerance)
-    move = full & ~grow
-    oldest = jax.tree.map(lambda column: column[:half], samples)
-    counts = _add(counts, window, oldest._replace(weight=jnp.where(move, oldest.weight, 0.0)))
-    samples = Samples(
-        jnp.where(move, jnp.roll(samples.state, -half), samples.state),
-        jnp.where(move, jnp.roll(samples.cell, -half), samples.cell),
-        jnp.where(move, jnp.roll(samples.start, -half), samples.start),
-        forget_column(samples.weight, half, move),
+
+    def move(carry):
+        window, samples, counts, certificate, _ = carry
+        counts = _add(counts, window, Samples(samples.tags[:, :half], samples.weight[:half]))
+        samples = Samples(*(forget_column(column, half) for column in samples))
+        return forget(window, half), samples, counts, jnp.maximum(certificate, unsettled), jnp.array(False)
+
+    settled = lax.while_loop(
+        lambda carry: carry[-1], move, (window, samples, counts, certificate, full & ~grow)
     )
-    certificate = jnp.where(move, jnp.maximum(certificate, unsettled), certificate)
-    return forget(window, half, move), samples, counts, certificate, grow
+    return *settled[:-1], grow
 
 
 def _add(counts: Counts, window: Window, samples: Samples) -> Counts:
     """The counts with the window's first samples in them."""
-    now = pending(window)
-    columns = jnp.concatenate([now.switches, now.departs, now.continues, now.options])[:, : len(samples.weight)]
-    options = window.stay.shape[0]
-    acted = jnp.where(samples.cell < len(counts.cells), samples.weight, 0.0)
-    weights = jnp.concatenate(
-        [jnp.broadcast_to(samples.weight, (3 * options, len(acted))), jnp.broadcast_to(acted, (options, len(acted)))]
+    now, (state, cell, start) = pending(window), samples.tags
+    acted = jnp.where(cell < len(counts.cells), samples.weight, 0.0)
+    switches, departs, continues, options = (
+        column[:, : len(acted)] * weight
+        for column, weight in zip(
+            (now.switches, now.departs, now.continues, now.options), 3 * [samples.weight] + [acted], strict=True
+        )
     )
-    rows = columns * weights
-    before = (rows[options : 2 * options] + rows[2 * options : 3 * options]) * samples.start
     return Counts(
-        counts.base.at[samples.state].add(rows.T, mode="drop"),
-        counts.cells.at[samples.cell].add(rows[3 * options :].T, mode="drop"),
-        counts.initial + jnp.sum(before, 1),
+        counts.base.at[state].add(jnp.concatenate([switches, departs, continues, options]).T, mode="drop"),
+        counts.cells.at[cell].add(options.T, mode="drop"),
+        counts.initial + jnp.sum((departs + continues) * start, 1),
     )
 
 
@@ -232,23 +209,15 @@ def rescale(state: StreamState, factor: Float[Array, ""]) -> StreamState:
     """The same state with all weights times `factor`."""
     counts = jax.tree.map(lambda count: count * factor, state.counts)
     samples = state.samples._replace(weight=state.samples.weight * factor)
-    return state._replace(counts=counts, samples=samples, newest=state.newest * factor)
+    return state._replace(counts=counts, samples=samples, totals=state.totals.at[0].multiply(factor))
 
 
 def grow(state: StreamState) -> StreamState:
     """The same state with room for twice as many pending samples."""
-    size = len(state.samples.state)
+    window, samples = state.window, state.samples
 
-    def widen(column, filling=0):
-        width = [(0, 0)] * (column.ndim - 1) + [(0, size)]
-        return jnp.pad(column, width, constant_values=filling)
+    def widen(column):
+        return jnp.concatenate([column, jnp.zeros_like(column)], -1)
 
-    window, samples, counts = state.window, state.samples, state.counts
-    window = window._replace(**{name: widen(getattr(window, name)) for name in ("reach", "stay", "depart", "enter")})
-    samples = Samples(
-        widen(samples.state, len(counts.base)),
-        widen(samples.cell, len(counts.cells)),
-        widen(samples.start),
-        widen(samples.weight),
-    )
-    return state._replace(window=window, samples=samples)
+    window = window._replace(reach=widen(window.reach), links=widen(window.links))
+    return state._replace(window=window, samples=Samples(*(widen(column) for column in samples)))

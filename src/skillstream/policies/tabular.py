@@ -56,8 +56,7 @@ class TabularModel(eqx.Module):
 
     def check_steps(self, observations: np.ndarray, actions: np.ndarray, mask: np.ndarray | None) -> None:
         """Raise an `InputError` unless these are states and actions of the tables."""
-        _check_range("observations", observations, self.num_states, "states", None)
-        _check_range("actions", actions, self.num_actions, "actions", mask)
+        check_steps(observations, actions, mask, self.num_states, self.num_actions)
 
 
 def from_tables(selection: ArrayLike, action: ArrayLike, termination: ArrayLike) -> TabularModel:
@@ -91,6 +90,14 @@ def check_distribution(name: str, table: ArrayLike, shape: tuple[int | str, ...]
     return array / sums
 
 
+def check_steps(
+    observations: np.ndarray, actions: np.ndarray, mask: np.ndarray | None, num_states: int, num_actions: int
+) -> None:
+    """Raise an `InputError` unless these are states and actions of tables of this size."""
+    _check_range("observations", observations, num_states, "states", None)
+    _check_range("actions", actions, num_actions, "actions", mask)
+
+
 def _check_range(name: str, values: np.ndarray, size: int, what: str, mask: np.ndarray | None) -> None:
     if values.ndim != 1 or values.dtype.kind != "i":
         raise InputError(
@@ -98,8 +105,8 @@ def _check_range(name: str, values: np.ndarray, size: int, what: str, mask: np.n
             "number them, or use a policy for continuous data"
         )
     counted = values if mask is None else np.where(mask, values, 0)
-    if len(counted) and (counted.max() >= size or counted.min() < 0):
-        row = int(np.argmax((counted >= size) | (counted < 0)))
+    if len(counted) and counted.max() >= size:
+        row = int(np.argmax(counted >= size))
         raise InputError(
             f"{name}: step {row} holds {counted[row]}, but the policy has {size} {what} (0 to {size - 1}); "
             f"build it with more {what}"
