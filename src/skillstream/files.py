@@ -41,11 +41,15 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def save_arrays(
-    path: str | os.PathLike[str], kind: str, version: int, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    arrays: Mapping[str, np.ndarray],
+    header: Mapping[str, Any],
 ) -> None:
     """Save `arrays` and a JSON `header` under the name and version of a format."""
     text = json.dumps({"kind": kind, "version": version, **header}, sort_keys=True)
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    contiguous = {name: np.array(array, order="C") for name, array in arrays.items()}
     write_whole(path, to_safetensors(contiguous, metadata={_HEADER: text}))
 
 
@@ -81,9 +85,13 @@ def load_arrays(
 def _check_header(path: Path, header: Any, kind: str, version: int) -> None:
     if not isinstance(header, dict) or header.get("kind") != kind:
         found = header.get("kind") if isinstance(header, dict) else None
-        raise FileFormatError(f"{path}: expected a skillstream {kind} file, found {found or 'something else'}")
+        raise FileFormatError(
+            f"{path}: expected a skillstream {kind} file, found {found or 'something else'}"
+        )
     if not isinstance(header.get("version"), int) or header["version"] < 1:
-        raise FileFormatError(f"{path}: the format version {header.get('version')!r} is not a positive integer")
+        raise FileFormatError(
+            f"{path}: the format version {header.get('version')!r} is not a positive integer"
+        )
     if header["version"] > version:
         raise FileFormatError(
             f"{path}: written by a newer skillstream ({kind} format {header['version']}, this one reads up to "

@@ -146,7 +146,9 @@ class Demonstrations:
             if all(missing):
                 continue
             if any(missing):
-                raise InputError(f"{field.name}: given in some of the parts but not in part {missing.index(True)}")
+                raise InputError(
+                    f"{field.name}: given in some of the parts but not in part {missing.index(True)}"
+                )
             kinds = {(value.dtype.kind, value.shape[1:]) for value in values}
             if len(kinds) > 1:
                 raise InputError(f"{field.name}: the parts hold columns of different kinds or sizes")
@@ -222,7 +224,9 @@ def _check_episodes(lengths: ArrayLike | None, steps: int) -> np.ndarray:
         raise InputError(f"episode_lengths: must be integers [episodes], found {array.dtype} {array.shape}")
     if (array <= 0).any():
         episode = int(np.argmax(array <= 0))
-        raise InputError(f"episode_lengths: episode {episode} has {array[episode]} steps; leave empty episodes out")
+        raise InputError(
+            f"episode_lengths: episode {episode} has {array[episode]} steps; leave empty episodes out"
+        )
     if array.sum() != steps:
         raise InputError(f"episode_lengths: they add up to {array.sum()}, but there are {steps} steps")
     return array

@@ -62,7 +62,7 @@ def push(window: Window, p: Potentials, start: Bool[Array, ""], mu: Float[Array,
     mixed = jnp.sum(window.reach * source[:, None], 1)
     reach = window.reach * keep[:, None] + mixed[:, None] * target[:, None]
 
-    here = jnp.arange(reach.shape[-1]) == window.count
+    here = jnp.arange(reach.shape[-1], dtype=window.count.dtype) == window.count
     identity = jnp.eye(len(mu), dtype=reach.dtype)[:, :, None]
     link = jnp.stack([stay, depart, enter])[:, :, None]
     pushed = Window(

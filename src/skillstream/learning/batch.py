@@ -77,11 +77,15 @@ def fit(
             objectives.append(auxiliary_function(statistics, policy, demos.num_steps))
         if callback is not None and callback(Progress(iteration, log_likelihood, policy)):
             break
-        if iteration and history[-1] - history[-2] < config.tolerance * demos.num_steps:
-            converged = True
+        converged = config.tolerance > 0 and _has_converged(history, config.tolerance * demos.num_steps)
+        if converged:
             break
     tracked = np.array(objectives) if config.track_objective else None
     return FitResult(policy, np.array(history), converged, tracked)
+
+
+def _has_converged(history: list[float], least_gain: float) -> bool:
+    return len(history) > 1 and history[-1] - history[-2] < least_gain
 
 
 def expected_counts(inputs: tuple, restarts: bool) -> tuple[TableStatistics, float]:

@@ -35,17 +35,25 @@ def save(
     arrays = {f"state.{name}": np.asarray(array) for name, array in _flatten(state).items()}
     for role, policy in policies.items():
         arrays |= {f"{role}.{name}": table for name, table in policy.tables().items()}
-    save_arrays(directory / _FILE, "learner", _VERSION, arrays, {"config": asdict(config), "numbers": numbers})
+    save_arrays(
+        directory / _FILE, "learner", _VERSION, arrays, {"config": asdict(config), "numbers": numbers}
+    )
 
 
-def load(directory: str | os.PathLike[str]) -> tuple[OnlineConfig, dict[str, OptionPolicy], StreamState, dict[str, Any]]:
+def load(
+    directory: str | os.PathLike[str],
+) -> tuple[OnlineConfig, dict[str, OptionPolicy], StreamState, dict[str, Any]]:
     """Read what `save` wrote, refusing anything that does not fit together."""
     path = Path(directory) / _FILE
     roles, tables = ("start", "reference"), ("selection", "action", "termination", "initial")
-    names = {f"state.{name}" for name in _state_names()} | {f"{role}.{table}" for role in roles for table in tables}
+    names = {f"state.{name}" for name in _state_names()} | {
+        f"{role}.{table}" for role in roles for table in tables
+    }
     arrays, header = load_arrays(path, "learner", _VERSION, names)
     policies = {
-        role: policy_from_arrays(str(path), {table: arrays[f"{role}.{table}"] for table in tables}, {"model": "tabular"})
+        role: policy_from_arrays(
+            str(path), {table: arrays[f"{role}.{table}"] for table in tables}, {"model": "tabular"}
+        )
         for role in roles
     }
     try:

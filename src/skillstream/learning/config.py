@@ -73,5 +73,10 @@ def _check_whole(name: str, value: object, least: int) -> None:
 
 
 def _check_number(name: str, value: object, least: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or value < least
+    ):
         raise InputError(f"{name}: must be a finite number from {least}, found {value!r}")

@@ -194,7 +194,9 @@ class OnlineLearner:
         mask = None if action_mask is None else _flags("action_mask", action_mask, len(states))
         chosen = check_column("actions", actions, None if mask is None else ~mask)
         if chosen.ndim == 0 or len(chosen) != len(states):
-            raise InputError(f"actions: must have one row a sample; observations has {len(states)}, actions {len(chosen)}")
+            raise InputError(
+                f"actions: must have one row a sample; observations has {len(states)}, actions {len(chosen)}"
+            )
         check_steps(states, chosen, mask, self._num_states, self._num_actions)
         tags = np.zeros((3, len(states)), np.int32)
         tags[0] = states
@@ -223,7 +225,11 @@ class OnlineLearner:
             self._num_samples += taken
             self._learnt = None
             self._weights.log2_decay = float(decays[done - 1])
-            if self.config.update_every > 1 and self._live and self._num_samples % self.config.update_every == 0:
+            if (
+                self.config.update_every > 1
+                and self._live
+                and self._num_samples % self.config.update_every == 0
+            ):
                 self._refer_to(maximise(self._statistics(), self._reference, self.config.pseudo_count))
 
     def _uninterrupted(self) -> int:
@@ -278,5 +284,7 @@ def _tables(policy: OptionPolicy) -> Tables:
 def _flags(name: str, values: ArrayLike, count: int) -> np.ndarray:
     flags = np.asarray(values)
     if flags.shape != (count,) or flags.dtype != bool:
-        raise InputError(f"{name}: must be {count} booleans, one a sample, found {flags.dtype} {list(flags.shape)}")
+        raise InputError(
+            f"{name}: must be {count} booleans, one a sample, found {flags.dtype} {list(flags.shape)}"
+        )
     return flags

@@ -18,6 +18,9 @@ from jaxtyping import Array, Float, Int
 from skillstream.inference.potentials import Potentials
 from skillstream.inference.streaming import Window, forget, forget_column, new_window, pending, push, spread
 
+# The newest sample counts about 1 or far more; beside it, so small a count is nothing.
+_FADED = 2.0**-500
+
 
 class Tables(NamedTuple):
     """A policy for the loop; its rows hold until the data say something about them."""
@@ -109,12 +112,11 @@ def _take(carry, counts: Counts, tables: Tables, chunk: Chunk):
     tags, weight = chunk.tags[:, index], chunk.weight[index]
     live = index >= chunk.limits[1]
     potentials = _potentials(tags, window, samples, counts, tables, live, chunk.settings[1] * newest)
-    here = jnp.arange(samples.weight.size) == window.count
-    samples = Samples(
-        jnp.where(here, tags[:, None], samples.tags), jnp.where(here, weight, samples.weight)
-    )
+    here = jnp.arange(samples.weight.size, dtype=window.count.dtype) == window.count
+    samples = Samples(jnp.where(here, tags[:, None], samples.tags), jnp.where(here, weight, samples.weight))
     window, log_probability, possible = push(window, potentials, tags[2] > 0, tables.mu)
-    return index + 1, window, samples, weight, log_likelihood + log_probability, impossible + ~possible
+    impossible += (~possible).astype(impossible.dtype)
+    return index + 1, window, samples, weight, log_likelihood + log_probability, impossible
 
 
 def _potentials(tags, window, samples, counts, tables, live, pseudo_count) -> Potentials:
@@ -139,7 +141,9 @@ def _potentials(tags, window, samples, counts, tables, live, pseudo_count) -> Po
 
     def share(count, mass, outcomes, old):
         seen = live & (mass > 0)
-        return jnp.where(seen, (count + pseudo_count) / jnp.where(seen, mass + outcomes * pseudo_count, 1.0), old)
+        return jnp.where(
+            seen, (count + pseudo_count) / jnp.where(seen, mass + outcomes * pseudo_count, 1.0), old
+        )
 
     actions = size // len(tables.base)
     ends = stop + stay
@@ -188,13 +192,15 @@ def _add(counts: Counts, window: Window, samples: Samples) -> Counts:
     switches, departs, continues, options = (
         column[:, : len(acted)] * weight
         for column, weight in zip(
-            (now.switches, now.departs, now.continues, now.options), 3 * [samples.weight] + [acted], strict=True
+            (now.switches, now.departs, now.continues, now.options),
+            3 * [samples.weight] + [acted],
+            strict=True,
         )
     )
     return Counts(
         counts.base.at[state].add(jnp.concatenate([switches, departs, continues, options]).T, mode="drop"),
         counts.cells.at[cell].add(options.T, mode="drop"),
-        counts.initial + jnp.sum((departs + continues) * start, 1),
+        counts.initial + jnp.sum(jnp.where(start > 0, departs + continues, 0.0), 1),
     )
 
 
@@ -206,8 +212,11 @@ def all_counts(state: StreamState) -> Counts:
 
 @jax.jit
 def rescale(state: StreamState, factor: Float[Array, ""]) -> StreamState:
-    """The same state with all weights times `factor`."""
-    counts = jax.tree.map(lambda count: count * factor, state.counts)
+    """The same state with all weights times `factor`; counts that have faded to nothing become nothing.
+
+    Left alone they would lose their digits, one by one, before they reached zero.
+    """
+    counts = jax.tree.map(lambda count: jnp.where(count * factor < _FADED, 0.0, count * factor), state.counts)
     samples = state.samples._replace(weight=state.samples.weight * factor)
     return state._replace(counts=counts, samples=samples, totals=state.totals.at[0].multiply(factor))
 

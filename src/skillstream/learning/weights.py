@@ -24,8 +24,10 @@ class Weights:
         if self.config.weights == "uniform":
             return np.ones(count), np.zeros(count, np.int64), np.zeros(count)
         time = np.arange(first + 1, first + count + 1, dtype=np.float64)
-        gamma = time**-self.config.forgetting if self.config.weights == "polynomial" else np.full(
-            count, self.config.forgetting
+        gamma = (
+            time**-self.config.forgetting
+            if self.config.weights == "polynomial"
+            else np.full(count, self.config.forgetting)
         )
         kept = np.where(time > 1, 1 - gamma, 1.0)
         log2_decay = np.cumsum(np.concatenate([[self.log2_decay], np.log2(kept)]))[1:]

@@ -109,7 +109,9 @@ class OptionPolicy(eqx.Module):
 def policy_from_arrays(where: str, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> OptionPolicy:
     """A policy from what a file holds, checked as if a user had given it."""
     if header.get("model") != "tabular":
-        raise FileFormatError(f"{where}: holds a policy of the kind {header.get('model')!r}, which is not known here")
+        raise FileFormatError(
+            f"{where}: holds a policy of the kind {header.get('model')!r}, which is not known here"
+        )
     wrong = [name for name in _TABLES if arrays[name].dtype != np.float64]
     if wrong:
         raise FileFormatError(f"{where}: the array {wrong[0]} holds {arrays[wrong[0]].dtype}, not float64")

@@ -8,7 +8,7 @@ from typing import NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.errors import ImpossibleDataError, InputError
@@ -97,7 +97,9 @@ def decode(policy: OptionPolicy, demos: Demonstrations) -> Path:
     return Path(chains.flatten(options).astype(np.int64), chains.flatten(stops).astype(np.int64), total)
 
 
-def sample_paths(policy: OptionPolicy, demos: Demonstrations, num_samples: int = 1, seed: int = 0) -> PathSamples:
+def sample_paths(
+    policy: OptionPolicy, demos: Demonstrations, num_samples: int = 1, seed: int = 0
+) -> PathSamples:
     """Draw paths of options and terminations from their posterior, given all the data."""
     if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer) or num_samples < 1:
         raise InputError(f"num_samples: must be a whole number from 1, found {num_samples!r}")

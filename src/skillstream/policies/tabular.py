@@ -66,7 +66,9 @@ def from_tables(selection: ArrayLike, action: ArrayLike, termination: ArrayLike)
     act = check_distribution("action", action, (states, options, "A"))
     end = check_distribution("termination", termination, (states, options, 2))
     by_action = np.ascontiguousarray(act.transpose(0, 2, 1))
-    return TabularModel(chosen, by_action, np.ascontiguousarray(end[..., 1]), np.ascontiguousarray(end[..., 0]))
+    return TabularModel(
+        chosen, by_action, np.ascontiguousarray(end[..., 1]), np.ascontiguousarray(end[..., 0])
+    )
 
 
 def check_distribution(name: str, table: ArrayLike, shape: tuple[int | str, ...]) -> np.ndarray:
@@ -77,7 +79,8 @@ def check_distribution(name: str, table: ArrayLike, shape: tuple[int | str, ...]
         raise InputError(f"{name}: must be an array of numbers ({error})") from error
     wanted = "[" + ", ".join(map(str, shape)) + "]"
     fits = array.ndim == len(shape) and all(
-        found == size if isinstance(size, int) else found > 0 for found, size in zip(array.shape, shape, strict=True)
+        found == size if isinstance(size, int) else found > 0
+        for found, size in zip(array.shape, shape, strict=True)
     )
     if not fits:
         raise InputError(f"{name}: must have the shape {wanted}, found {list(array.shape)}")
@@ -86,8 +89,11 @@ def check_distribution(name: str, table: ArrayLike, shape: tuple[int | str, ...]
     sums = array.sum(-1, keepdims=True)
     if (np.abs(sums - 1) > 1e-6).any():
         row = tuple(int(i) for i in np.argwhere(np.abs(sums - 1) > 1e-6)[0][:-1])
-        raise InputError(f"{name}: row {row} sums to {sums[row][0]:.6g}; every row along the last axis must sum to 1")
-    return array / sums
+        raise InputError(
+            f"{name}: row {row} sums to {sums[row][0]:.6g}; every row along the last axis must sum to 1"
+        )
+    # A sum that is off by rounding only is left alone, so that tables saved and loaded keep their bits.
+    return np.where(np.abs(sums - 1) > 1e-12, array / sums, array)
 
 
 def check_steps(
