@@ -30,7 +30,8 @@ class OptionPolicy(eqx.Module):
         """A random tabular policy to start learning from.
 
         Every row is drawn from a flat Dirichlet distribution, the probabilities to stop uniformly
-        between 0.05 and 0.5: options must differ, or learning cannot tell them apart.
+        between 0.02 and 0.2: options must differ, or learning cannot tell them apart, and last a while,
+        or nothing ties one step to the next.
 
         Examples
         --------
@@ -45,7 +46,7 @@ class OptionPolicy(eqx.Module):
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
                 raise InputError(f"{name}: must be a whole number from 1, found {size!r}")
         rng = np.random.default_rng(seed)
-        stop = rng.uniform(0.05, 0.5, (num_states, num_options))
+        stop = rng.uniform(0.02, 0.2, (num_states, num_options))
         return OptionPolicy.from_tables(
             rng.dirichlet(np.ones(num_options), num_states),
             rng.dirichlet(np.ones(num_actions), (num_states, num_options)),

@@ -1,0 +1,24 @@
+"""Comparing options whose numbering means nothing."""
+
+import itertools
+
+import numpy as np
+from jaxtyping import Int
+
+
+def best_matching(found: Int[np.ndarray, "T"], truth: Int[np.ndarray, "T"]) -> tuple[float, np.ndarray]:
+    """The largest share of steps that agree after renumbering `found`, and the new number of each option.
+
+    Examples
+    --------
+    >>> share, numbers = best_matching(np.array([1, 1, 0, 0]), np.array([0, 0, 1, 0]))
+    >>> share, numbers
+    (0.75, array([1, 0]))
+    """
+    size = int(max(found.max(), truth.max())) + 1
+    overlap = np.zeros((size, size), np.int64)
+    np.add.at(overlap, (found, truth), 1)
+    rows = np.arange(size)
+    numbers = max(itertools.permutations(range(size)), key=lambda order: overlap[rows, list(order)].sum())
+    share = overlap[rows, list(numbers)].sum() / len(found)
+    return float(share), np.array(numbers)
