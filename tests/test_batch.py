@@ -132,15 +132,6 @@ def test_one_sample_is_enough():
     np.testing.assert_allclose(result.policy.tables()["action"][0, :, 1], 1)
 
 
-def test_many_chains_learn_what_one_learns(demos, monkeypatch):
-    policy = ss.OptionPolicy.tabular(2, 6, 3, seed=3)
-    many = ss.fit(policy, demos).policy.tables()
-    monkeypatch.setattr("skillstream.policies.chains._MOST_CHAINS", 1)
-    one = ss.fit(policy, demos).policy.tables()
-    for name, table in many.items():
-        np.testing.assert_allclose(table, one[name], atol=1e-11)
-
-
 def test_impossible_data_are_named():
     policy = worlds.deterministic(0)
     with pytest.raises(ss.ImpossibleDataError, match="step 1 of episode 0"):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skillstream as ss
-from skillstream.inference import potentials, smoothing
+from skillstream.inference import decoding, potentials, smoothing
 from skillstream.policies import chains
 
 LENGTHS = [3, 1, 5]
@@ -140,25 +140,35 @@ def test_options_that_hardly_stop_are_exact_over_thousands_of_steps():
     np.testing.assert_allclose(found.switches, switches, rtol=1e-9, atol=1e-300)
 
 
-def test_many_chains_give_what_one_gives(monkeypatch):
+def test_chains_side_by_side_give_what_one_after_the_other_gives():
     policy = ss.OptionPolicy.tabular(3, num_states=10, num_actions=3, seed=0)
-    lengths = np.random.default_rng(0).integers(1, 40, 150)
-    demos = oracles.random_demos(2, 10, 3, lengths)
-    assert chains.chain(demos).padding.ndim == 2
-    many, path = ss.smooth(policy, demos), ss.decode(policy, demos)
-    lagged = ss.smooth(policy, demos, lag=2)
-    monkeypatch.setattr(chains, "_MOST_CHAINS", 1)
-    assert chains.chain(demos).padding.ndim == 1
-    one, one_path = ss.smooth(policy, demos), ss.decode(policy, demos)
-    np.testing.assert_allclose(many.log_likelihood, one.log_likelihood, rtol=1e-12)
-    for name in ("options", "switches", "departures"):
-        np.testing.assert_allclose(getattr(many, name), getattr(one, name), atol=1e-12)
-        np.testing.assert_allclose(
-            getattr(lagged, name), getattr(ss.smooth(policy, demos, lag=2), name), atol=1e-12
-        )
-    np.testing.assert_array_equal(path.options, one_path.options)
-    np.testing.assert_array_equal(path.terminations, one_path.terminations)
-    np.testing.assert_allclose(path.log_probability, one_path.log_probability, rtol=1e-12)
+    demos = oracles.random_demos(2, 10, 3, [40] * 12)  # three episodes in each of four chains
+    with jax.enable_x64(True):
+        steps = chains.chain(demos)
+        flat = steps.potentials(policy.model)
+        beside = [np.moveaxis(np.asarray(x).reshape(4, 120, *x.shape[1:]), 0, -1) for x in flat]
+        beside = potentials.Potentials(*(jax.numpy.asarray(x) for x in beside))
+        starts = demos.episode_starts.reshape(4, 120).T
+        mu = np.full(3, 1 / 3)
+        many, total = smoothing.smooth(beside, mu, starts)
+        lagged, _ = smoothing.smooth_with_lag(beside, mu, starts, 2)
+        options, stops, log_probability = decoding.decode(beside, mu, starts)
+    one, path, one_lagged = (
+        ss.smooth(policy, demos),
+        ss.decode(policy, demos),
+        ss.smooth(policy, demos, lag=2),
+    )
+
+    def flatten(array):
+        return np.moveaxis(np.asarray(array), -1, 0).reshape(480, -1)
+
+    np.testing.assert_allclose(float(total), one.log_likelihood, rtol=1e-12)
+    np.testing.assert_allclose(flatten(many.options), one.options, atol=1e-12)
+    np.testing.assert_allclose(flatten(many.departs), one.departures[..., 1], atol=1e-12)
+    np.testing.assert_allclose(flatten(lagged.switches), one_lagged.switches, atol=1e-12)
+    np.testing.assert_array_equal(flatten(options)[:, 0], path.options)
+    np.testing.assert_array_equal(flatten(stops)[:, 0], path.terminations)
+    np.testing.assert_allclose(float(log_probability), path.log_probability, rtol=1e-12)
 
 
 def test_missing_actions_say_nothing():
@@ -191,7 +201,7 @@ def test_an_impossible_step_is_named():
     policy = worlds.deterministic(0)
     demos = ss.Demonstrations([0, 0, 1, 0, 2, 1], [0, 0, 0, 0, 0, 1], [3, 3])
     for read in (ss.smooth, ss.decode, ss.sample_paths, ss.predict_actions):
-        with pytest.raises(ss.ImpossibleDataError, match="step 1 of episode 1 .observation 2, action 0"):
+        with pytest.raises(ss.ImpossibleDataError, match=r"step 1 of episode 1 .observation 2, action 0"):
             read(policy, demos)
     with pytest.raises(ss.ImpossibleDataError, match="step 1 of episode 1"):
         ss.smooth(policy, demos, lag=0)

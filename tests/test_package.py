@@ -27,5 +27,6 @@ def test_importing_the_package_loads_nothing_heavy(heavy):
 
 @pytest.mark.parametrize("heavy", ["matplotlib", "gymnasium", "minari"])
 def test_learning_loads_no_plots_and_no_worlds(heavy):
-    code = f"import skillstream as ss, sys; [getattr(ss, n) for n in ss.__all__]; print({heavy!r} in sys.modules)"
+    code = "import skillstream as ss, sys; [getattr(ss, name) for name in ss.__all__]; "
+    code += f"print({heavy!r} in sys.modules)"
     assert run(code).strip() == "False"

@@ -125,7 +125,7 @@ def test_a_pickle_is_refused_unread(tmp_path):
 
 def test_a_newer_version_is_refused(saved):
     rewrite_header(saved, lambda header: header.update(version=99))
-    with pytest.raises(ss.FileFormatError, match="newer skillstream .policy format 99"):
+    with pytest.raises(ss.FileFormatError, match=r"newer skillstream .policy format 99"):
         ss.OptionPolicy.load(saved)
 
 

@@ -41,10 +41,14 @@ class Demo:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit code is 0, or 2 for bad input."""
-    app = tyro.extras.SubcommandApp()
-    app.command(Demo, name="demo")
     try:
-        app.cli(prog="skillstream", description=__doc__, args=arguments).run()
+        command = tyro.extras.subcommand_cli_from_dict(
+            {"demo": Demo},
+            prog="skillstream",
+            description="Learn options (skills) from expert demonstrations, in batch or from a stream.",
+            args=arguments,
+        )
+        command.run()
     except (SkillstreamError, OSError) as error:
         print(f"skillstream: {error}", file=sys.stderr)
         return 2

@@ -94,6 +94,6 @@ def _check_header(path: Path, header: Any, kind: str, version: int) -> None:
         )
     if header["version"] > version:
         raise FileFormatError(
-            f"{path}: written by a newer skillstream ({kind} format {header['version']}, this one reads up to "
-            f"{version}); upgrade skillstream to read it"
+            f"{path}: written by a newer skillstream ({kind} format {header['version']}, this one reads "
+            f"up to {version}); upgrade skillstream to read it"
         )

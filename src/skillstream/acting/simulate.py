@@ -36,8 +36,12 @@ def simulate(
     world = check_distribution("transitions", transitions, (states, actions, states))
     first = check_distribution("start", start, (states,))
     if not episode_lengths or min(episode_lengths) < 1:
-        raise InputError(f"episode_lengths: give at least one length, each at least 1, found {episode_lengths}")
-    choose = {name: np.cumsum(table, -1) for name, table in {**tables, "world": world, "start": first}.items()}
+        raise InputError(
+            f"episode_lengths: give at least one length, each at least 1, found {episode_lengths}"
+        )
+    choose = {
+        name: np.cumsum(table, -1) for name, table in {**tables, "world": world, "start": first}.items()
+    }
     rng = np.random.default_rng(seed)
     rows = [
         row for length in episode_lengths for row in _episode(choose, rng.random((length, 4)), rng.random(2))

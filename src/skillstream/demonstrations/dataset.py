@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -113,8 +114,8 @@ class Demonstrations:
         if len(chosen) == 0:
             raise InputError(f"episodes: {episodes!r} chooses none of the {self.num_episodes} episodes")
         offsets = self._offsets()
-        rows = np.concatenate([np.arange(offsets[e], offsets[e + 1]) for e in chosen])
-        columns = {
+        rows = np.concatenate([np.arange(int(offsets[e]), int(offsets[e + 1])) for e in chosen])
+        columns: dict[str, Any] = {
             field.name: None if getattr(self, field.name) is None else getattr(self, field.name)[rows]
             for field in fields(self)
             if field.name != "episode_lengths"

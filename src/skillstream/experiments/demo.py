@@ -44,11 +44,13 @@ def run_demo(steps: int, starts: int, seed: int, output: Path, console: Console)
     demos = simulate(expert, world.transitions(), world.start(), episodes, seed)
     held_out = simulate(expert, world.transitions(), world.start(), [EPISODE] * 20, seed + 1)
     console.print(
-        f"An expert shuttles between two corners of a {world.size} x {world.size} grid: option 0 goes to one, "
-        f"option 1 to the other.\nLearning from {demos.num_steps} of its steps, from {starts} random starts "
-        f"each; the best on the training data is kept."
+        f"An expert shuttles between two corners of a {world.size} x {world.size} grid: option 0 goes to "
+        f"one, option 1 to the other. Learning from {demos.num_steps} of its steps, from {starts} random starts; "
+        "the best on the training data is kept."
     )
-    start = [OptionPolicy.tabular(2, world.num_states, world.num_actions, seed=seed + n) for n in range(starts)]
+    start = [
+        OptionPolicy.tabular(2, world.num_states, world.num_actions, seed=seed + n) for n in range(starts)
+    ]
     flat = OptionPolicy.tabular(1, world.num_states, world.num_actions, seed=seed)
     learners = {
         "one option (flat cloning)": lambda: _in_batch([flat], demos),
@@ -85,7 +87,7 @@ def _measure(name: str, learn, held_out: Demonstrations) -> Learnt:
     policy = learn()
     seconds = time.perf_counter() - began
     posterior = smooth(policy, held_out)
-    agreement, numbers = best_matching(posterior.options.argmax(1), held_out.true_options)
+    agreement, numbers = best_matching(posterior.options.argmax(1), np.asarray(held_out.true_options))
     return Learnt(name, policy, seconds, posterior.log_likelihood / held_out.num_steps, agreement, numbers)
 
 
@@ -102,7 +104,7 @@ def _table(results: list[Learnt]) -> Table:
 
 def _plot(path: Path, results: list[Learnt], demos: Demonstrations) -> None:
     """The expert's options and each hierarchy's smoothed probabilities of them, in the expert's numbers."""
-    readings = {"true": np.eye(2)[demos.true_options]}
+    readings = {"true": np.eye(2)[np.asarray(demos.true_options)]}
     for result in results:
         if result.policy.num_options == 2:
             readings[result.name] = smooth(result.policy, demos).options[:, np.argsort(result.numbers)]

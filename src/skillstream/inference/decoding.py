@@ -5,7 +5,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from skillstream.inference.potentials import Potentials
-from skillstream.inference.smoothing import _along
+from skillstream.inference.smoothing import along, before_step
 
 
 def decode(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T *E"]):
@@ -14,20 +14,23 @@ def decode(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T *E"]):
     Returns options `[T, *E]`, terminations `[T, *E]` and the log of the path's joint probability, the
     option before each episode's first step included. A tie goes to the path that does not stop.
     """
-    first = _along(mu, p.stop)
+    go, enter = p.action * p.stay, p.action * p.selection
+    first = along(mu, p.stop)
 
     def forward(delta, x):
-        step, start = x
+        go, enter, stop, start = x
         delta = jnp.where(start, first, delta)
-        stopping = step.stop * delta
-        going = step.action * step.stay * delta
-        entering = step.action * step.selection * jnp.max(stopping, 0)
-        best = jnp.maximum(going, entering)
+        best = jnp.maximum(go * delta, enter * jnp.max(stop * delta, 0))
         scale = jnp.max(best, 0)
         best = best / scale
-        return best, (going < entering, jnp.argmax(stopping, 0), jnp.argmax(best, 0), scale)
+        return best, (best, scale)
 
-    _, (stopped, source, top, scale) = lax.scan(forward, first, (p, starts))
+    # What leads to each option is found after the loop, which is fast only while it is small.
+    delta, scale = lax.scan(forward, first, (go, enter, p.stop, starts))[1]
+    before = before_step(delta, mu, starts)
+    stopping = p.stop * before
+    stopped = go * before < enter * jnp.max(stopping, 1, keepdims=True)
+    source, top = jnp.argmax(stopping, 1), jnp.argmax(delta, 1)
 
     def backward(option, x):
         stopped, source, top, last = x

@@ -30,7 +30,7 @@ class _Links(NamedTuple):
     stop: Array
 
 
-def _along(mu: Float[Array, "K"], like: Array) -> Array:
+def along(mu: Float[Array, "K"], like: Array) -> Array:
     """`mu` [K] laid along the option axis of one step of `like`."""
     return jnp.broadcast_to(mu.reshape((-1,) + (1,) * (like.ndim - 2)), like.shape[1:])
 
@@ -43,7 +43,7 @@ def _links(p: Potentials, mu: Array, starts: Bool[Array, "T *E"], restarts: bool
     """
     if not restarts:
         return _Links(p.action * p.stay, p.action * p.selection, p.stop)
-    at, first = jnp.expand_dims(starts, 1), _along(mu, p.stop)
+    at, first = jnp.expand_dims(starts, 1), along(mu, p.stop)
     entry = p.stay * first + p.selection * _total(p.stop * first)
     return _Links(
         jnp.where(at, 0.0, p.action * p.stay),
@@ -77,9 +77,9 @@ def _backward(links: _Links, inverse: Array) -> Array:
     return lax.scan(step, ones, (links, inverse), reverse=True)[1]
 
 
-def _previous(chi: Array, mu: Array, starts: Array) -> Array:
+def before_step(chi: Array, mu: Array, starts: Array) -> Array:
     """P(o_{t-1} | data to t-1): the filter one step earlier, `mu` at an episode's start."""
-    first = _along(mu, chi)[None]
+    first = along(mu, chi)[None]
     return jnp.where(jnp.expand_dims(starts, 1), first, jnp.concatenate([first, chi[:-1]]))
 
 
@@ -107,9 +107,9 @@ def smooth(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T *E"], re
     probability zero the log-likelihood is not finite: callers look at it before they use the rest.
     """
     links = _links(p, mu, starts, restarts)
-    chi, inverse = _forward(links, _along(mu, p.stop))
+    chi, inverse = _forward(links, along(mu, p.stop))
     message = _backward(links, inverse)
-    posteriors = _joint(p, _previous(chi, mu, starts), message)
+    posteriors = _joint(p, before_step(chi, mu, starts), message)
     return posteriors, jnp.sum(p.offset) - jnp.sum(jnp.log(inverse))
 
 
@@ -117,7 +117,7 @@ def step_log_probabilities(
     p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T *E"]
 ) -> Float[Array, "T *E"]:
     """log P(a_t | s_t, past) of every step: -inf at an impossible one, NaN after it."""
-    inverse = _forward(_links(p, mu, starts, True), _along(mu, p.stop))[1]
+    inverse = _forward(_links(p, mu, starts, True), along(mu, p.stop))[1]
     return p.offset - jnp.log(inverse)
 
 
@@ -127,7 +127,7 @@ def smooth_with_lag(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T
     All steps move backwards together, so the cost is O(T K lag) and the memory that of the data.
     """
     links = _links(p, mu, starts, True)
-    chi, inverse = _forward(links, _along(mu, p.stop))
+    chi, inverse = _forward(links, along(mu, p.stop))
 
     def earlier(_, message):
         future = links.go * message + links.stop * _total(links.enter * message)
@@ -135,21 +135,21 @@ def smooth_with_lag(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T
         return jnp.concatenate([future[1:], jnp.ones_like(message[:1])])
 
     message = lax.fori_loop(0, lag, earlier, jnp.ones_like(p.stop))
-    raw = _joint(p, _previous(chi, mu, starts), message)
+    raw = _joint(p, before_step(chi, mu, starts), message)
     total = _total(raw.options)
     posteriors = Posteriors(*(x / total for x in raw))
     return posteriors, jnp.sum(p.offset) - jnp.sum(jnp.log(inverse))
 
 
 def predict(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T *E"]):
-    """P(o_t | s_t, data to t-1): the option about to act, before its action is seen; and the log-likelihood."""
-    chi, inverse = _forward(_links(p, mu, starts, True), _along(mu, p.stop))
-    previous = _previous(chi, mu, starts)
+    """P(o_t | s_t, data to t-1), the option before its action is seen, and the log-likelihood."""
+    chi, inverse = _forward(_links(p, mu, starts, True), along(mu, p.stop))
+    previous = before_step(chi, mu, starts)
     options = p.stay * previous + p.selection * _total(p.stop * previous)
     return options, jnp.sum(p.offset) - jnp.sum(jnp.log(inverse))
 
 
 def filtered(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T *E"]):
     """The filter chi_t = P(o_t | data to t), what came before each step, and the log-likelihood."""
-    chi, inverse = _forward(_links(p, mu, starts, True), _along(mu, p.stop))
-    return chi, _previous(chi, mu, starts), jnp.sum(p.offset) - jnp.sum(jnp.log(inverse))
+    chi, inverse = _forward(_links(p, mu, starts, True), along(mu, p.stop))
+    return chi, before_step(chi, mu, starts), jnp.sum(p.offset) - jnp.sum(jnp.log(inverse))

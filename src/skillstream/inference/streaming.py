@@ -19,12 +19,12 @@ _NEGLIGIBLE = 1e-290
 
 
 class Window(NamedTuple):
-    """The filter and the samples not yet settled, oldest first; places from `count` on are empty."""
+    """The filter and the samples not yet settled, oldest first; places from `filled` on are empty."""
 
     chi: Float[Array, "K"]  # P(o_T | data to T)
     reach: Float[Array, "K K W"]  # P(o_i = y | o_T = z, data to T)
     links: Float[Array, "3 K W"]  # each sample's own kernel: stay, depart, enter
-    count: Int[Array, ""]
+    filled: Int[Array, ""]
 
 
 def new_window(num_options: int, size: int) -> Window:
@@ -62,11 +62,11 @@ def push(window: Window, p: Potentials, start: Bool[Array, ""], mu: Float[Array,
     mixed = jnp.sum(window.reach * source[:, None], 1)
     reach = window.reach * keep[:, None] + mixed[:, None] * target[:, None]
 
-    here = jnp.arange(reach.shape[-1], dtype=window.count.dtype) == window.count
+    here = jnp.arange(reach.shape[-1], dtype=window.filled.dtype) == window.filled
     identity = jnp.eye(len(mu), dtype=reach.dtype)[:, :, None]
     link = jnp.stack([stay, depart, enter])[:, :, None]
     pushed = Window(
-        chi, jnp.where(here, identity, reach), jnp.where(here, link, window.links), window.count + 1
+        chi, jnp.where(here, identity, reach), jnp.where(here, link, window.links), window.filled + 1
     )
     return pushed, jnp.log(jnp.where(possible, total, 1.0)), possible
 
@@ -87,8 +87,8 @@ def spread(window: Window, oldest: int) -> Float[Array, ""]:
 
 def forget(window: Window, oldest: int) -> Window:
     """The window without its `oldest` samples."""
-    moved = (forget_column(x, oldest) for x in (window.reach, window.links))
-    return Window(window.chi, *moved, window.count - oldest)
+    reach, links = forget_column(window.reach, oldest), forget_column(window.links, oldest)
+    return Window(window.chi, reach, links, window.filled - oldest)
 
 
 def forget_column(column: Array, oldest: int) -> Array:

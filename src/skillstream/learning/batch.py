@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Float
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.inference import smoothing
+from skillstream.inference.smoothing import smooth
 from skillstream.learning.config import BatchConfig
 from skillstream.learning.tables import TableStatistics, auxiliary_function, maximise
-from skillstream.policies.chains import unlay
+from skillstream.policies.chains import Chain
 from skillstream.policies.policy import OptionPolicy
-from skillstream.policies.posteriors import on_potentials, prepare, refuse_impossible
+from skillstream.policies.posteriors import prepare, refuse_impossible
+from skillstream.policies.tabular import TabularModel
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,10 @@ def fit(
     True
     """
     config = config or BatchConfig()
-    chains, inputs = prepare(policy, demos)
+    _, _, steps = prepare(policy, demos)
     history, objectives, converged = [], [], False
     for iteration in range(config.iterations):
-        inputs = (policy.model, policy.initial, *inputs[2:])
-        statistics, log_likelihood = expected_counts(inputs, chains.restarts)
+        statistics, log_likelihood = expected_counts(policy, steps, restarts=demos.num_episodes > 1)
         if not np.isfinite(log_likelihood):
             refuse_impossible(policy, demos)
         policy = maximise(statistics, policy, config.pseudo_count, config.learn_initial)
@@ -88,28 +88,29 @@ def _has_converged(history: list[float], least_gain: float) -> bool:
     return len(history) > 1 and history[-1] - history[-2] < least_gain
 
 
-def expected_counts(inputs: tuple, restarts: bool) -> tuple[TableStatistics, float]:
+def expected_counts(policy: OptionPolicy, steps: Chain, restarts: bool) -> tuple[TableStatistics, float]:
     """The E-step of laid-out data: expected counts and the log-likelihood."""
+    model = policy.model
     with jax.enable_x64(True):
-        base, cells, initial, log_likelihood = _expected_counts(*inputs, restarts=restarts)
-    model = inputs[0]
+        base, cells, initial, log_likelihood = _expected_counts(
+            model, policy.initial, steps, restarts=restarts
+        )
     selection, stop, stay = np.split(np.asarray(base), 3, axis=1)
     by_action = np.asarray(cells).reshape(model.by_action.shape)
     return TableStatistics(selection, stop, stay, by_action, np.asarray(initial)), float(log_likelihood)
 
 
 @partial(jax.jit, static_argnames="restarts")
-def _expected_counts(model, mu, observations, actions, missing, starts, padding, *, restarts: bool):
+def _expected_counts(model: TabularModel, mu: np.ndarray, steps: Chain, *, restarts: bool):
     """Counts by state `[S, 3 K]` and by state and action `[S A, K]`."""
-    inputs = (model, mu, observations, actions, missing, starts, padding)
-    posteriors, log_likelihood = on_potentials(partial(smoothing.smooth, restarts=restarts), *inputs)
-    rows = unlay(jnp.concatenate([posteriors.switches, posteriors.departs, posteriors.continues], 1))
-    before = jnp.where(jnp.expand_dims(starts, 1), posteriors.continues + posteriors.departs, 0.0)
-    initial = jnp.sum(jnp.moveaxis(before, 1, -1).reshape(-1, model.num_options), 0)
-    states = jnp.where(padding, model.num_states, observations).reshape(-1)
-    cells = jnp.where(padding | missing, -1, observations * model.num_actions + actions).reshape(-1)
+    starts, padding = jnp.asarray(steps.starts), jnp.asarray(steps.padding)
+    posteriors, log_likelihood = smooth(steps.potentials(model), jnp.asarray(mu), starts, restarts)
+    rows = jnp.concatenate([posteriors.switches, posteriors.departs, posteriors.continues], 1)
+    initial = jnp.sum(jnp.where(starts[:, None], posteriors.continues + posteriors.departs, 0.0), 0)
+    states = jnp.where(padding, model.num_states, steps.observations)
     size = model.num_states * model.num_actions
+    cells = jnp.asarray(steps.observations) * model.num_actions + steps.actions
+    cells = jnp.where(padding | steps.missing, size, cells)
     base = jnp.zeros((model.num_states, rows.shape[1])).at[states].add(rows, mode="drop")
-    by_cell = jnp.zeros((size, model.num_options))
-    by_cell = by_cell.at[jnp.where(cells < 0, size, cells)].add(unlay(posteriors.options), mode="drop")
+    by_cell = jnp.zeros((size, model.num_options)).at[cells].add(posteriors.options, mode="drop")
     return base, by_cell, initial, log_likelihood

@@ -92,9 +92,8 @@ def _unflatten(path: Path, arrays: dict[str, np.ndarray], policy: OptionPolicy) 
             wanted = expected[name]
             if array.shape != wanted.shape or array.dtype != wanted.dtype:
                 raise FileFormatError(f"{path}: damaged: {name} is {array.dtype} {list(array.shape)}")
-        parts = {
+        parts: dict[str, Any] = {
             part: kind(*(jnp.asarray(arrays[f"{part}.{field}"]) for field in kind._fields))
             for part, kind in _PARTS.items()
         }
-        scalars = {name: jnp.asarray(arrays[name]) for name in StreamState._fields if name not in _PARTS}
-        return StreamState(**parts, **scalars)
+        return StreamState(**parts, totals=jnp.asarray(arrays["totals"]))

@@ -112,7 +112,7 @@ class OnlineLearner:
 
     @property
     def statistics(self) -> dict[str, np.ndarray]:
-        """Expected counts of all samples so far, as tables; the newest sample counts 1 or, with weights, most."""
+        """Expected counts of all samples so far, as tables; the newest sample counts 1."""
         return self._statistics().counts()
 
     @property
@@ -210,7 +210,7 @@ class OnlineLearner:
         return tags
 
     def _learn(self, tags: np.ndarray) -> None:
-        """Take in a checked chunk, piece by piece where the tables or the weights' scale must change between."""
+        """Take in a checked chunk, in pieces where tables or the weights' scale must change between."""
         total = tags.shape[1]
         weights, blocks, decays = self._weights.of(self._num_samples, total)
         done = 0

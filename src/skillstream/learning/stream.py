@@ -85,7 +85,7 @@ def advance(state: StreamState, tables: Tables, chunk: Chunk):
     size, (steps, _) = state.samples.weight.size, chunk.limits
 
     def more(carry):
-        return (carry[0] < steps) & (carry[1].count < size)
+        return (carry[0] < steps) & (carry[1].filled < size)
 
     def half_window(carry):
         state, (taken, _, impossible) = carry
@@ -112,7 +112,7 @@ def _take(carry, counts: Counts, tables: Tables, chunk: Chunk):
     tags, weight = chunk.tags[:, index], chunk.weight[index]
     live = index >= chunk.limits[1]
     potentials = _potentials(tags, window, samples, counts, tables, live, chunk.settings[1] * newest)
-    here = jnp.arange(samples.weight.size, dtype=window.count.dtype) == window.count
+    here = jnp.arange(samples.weight.size, dtype=window.filled.dtype) == window.filled
     samples = Samples(jnp.where(here, tags[:, None], samples.tags), jnp.where(here, weight, samples.weight))
     window, log_probability, possible = push(window, potentials, tags[2] > 0, tables.mu)
     impossible += (~possible).astype(impossible.dtype)
@@ -169,7 +169,7 @@ def _settle(window: Window, samples: Samples, counts: Counts, certificate, toler
     """
     size = samples.weight.size
     half = size // 2
-    full = window.count == size
+    full = window.filled == size
     unsettled = spread(window, half)
     grow = full & (unsettled > tolerance)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NoReturn
 
 import jax
@@ -13,8 +13,9 @@ from jaxtyping import Float, Int
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.errors import ImpossibleDataError, InputError
 from skillstream.inference import decoding, sampling, smoothing
-from skillstream.policies.chains import Chains, chain, lay_out, unlay, unlay_all
+from skillstream.policies.chains import Chain, chain
 from skillstream.policies.policy import OptionPolicy
+from skillstream.policies.protocol import PolicyModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +72,16 @@ def smooth(policy: OptionPolicy, demos: Demonstrations, lag: int | None = None) 
     """
     if lag is not None and (isinstance(lag, bool) or not isinstance(lag, int | np.integer) or lag < 0):
         raise InputError(f"lag: must be None or a whole number from 0, found {lag!r}")
-    chains, inputs = prepare(policy, demos)
+    model, mu, steps = prepare(policy, demos)
     with jax.enable_x64(True):
         if lag is None:
-            posteriors, log_likelihood = _smooth(*inputs, restarts=chains.restarts)
+            posteriors, log_likelihood = _smooth(model, mu, steps, restarts=demos.num_episodes > 1)
         else:
-            posteriors, log_likelihood = _smooth_with_lag(*inputs, np.int32(min(lag, demos.num_steps)))
+            posteriors, log_likelihood = _smooth_with_lag(
+                model, mu, steps, np.int32(min(lag, demos.num_steps))
+            )
     total = _finite(log_likelihood, policy, demos)
-    return Smoothing(total, *chains.flatten_all(posteriors))
+    return Smoothing(total, *(np.asarray(x)[: demos.num_steps] for x in posteriors))
 
 
 def decode(policy: OptionPolicy, demos: Demonstrations) -> Path:
@@ -90,11 +93,11 @@ def decode(policy: OptionPolicy, demos: Demonstrations) -> Path:
     >>> decode(policy, Demonstrations([0, 1, 2, 0], [1, 0, 0, 1])).options
     array([1, 1, 1, 1])
     """
-    chains, inputs = prepare(policy, demos)
     with jax.enable_x64(True):
-        options, stops, log_probability = _decode(*inputs)
+        options, stops, log_probability = _decode(*prepare(policy, demos))
     total = _finite(log_probability, policy, demos)
-    return Path(chains.flatten(options).astype(np.int64), chains.flatten(stops).astype(np.int64), total)
+    options, stops = (np.asarray(x)[: demos.num_steps].astype(np.int64) for x in (options, stops))
+    return Path(options, stops, total)
 
 
 def sample_paths(
@@ -103,69 +106,38 @@ def sample_paths(
     """Draw paths of options and terminations from their posterior, given all the data."""
     if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer) or num_samples < 1:
         raise InputError(f"num_samples: must be a whole number from 1, found {num_samples!r}")
-    _, inputs = prepare(policy, demos, single=True)
+    inputs = prepare(policy, demos)
     with jax.enable_x64(True):
         options, stops, log_likelihood = _sample(*inputs, jax.random.key(seed), num_samples=int(num_samples))
     _finite(log_likelihood, policy, demos)
-    steps = slice(0, demos.num_steps)
-    return PathSamples(*(np.asarray(x)[:, steps].astype(np.int64) for x in (options, stops)))
+    return PathSamples(*(np.asarray(x)[:, : demos.num_steps].astype(np.int64) for x in (options, stops)))
 
 
 def predict_actions(policy: OptionPolicy, demos: Demonstrations) -> Float[np.ndarray, "T A"]:
     """P(a_t | s_t, all before t): what the hierarchy expects before it sees each action."""
-    chains, inputs = prepare(policy, demos, single=True)
     with jax.enable_x64(True):
-        probabilities, log_likelihood = _predict(*inputs)
+        probabilities, log_likelihood = _predict(*prepare(policy, demos))
     _finite(log_likelihood, policy, demos)
-    return chains.flatten(probabilities)
+    return np.asarray(probabilities)[: demos.num_steps]
 
 
-def on_potentials(function: Callable, model, mu, observations, actions, missing, starts, padding, *rest):
-    """Call an inference function on a policy's potentials of laid-out steps (while compiling)."""
-    potentials = lay_out(model, observations, actions, missing, padding)
-    return function(potentials, jnp.asarray(mu), starts, *rest)
-
-
-@partial(jax.jit, static_argnames="restarts")
-def _smooth(*inputs, restarts: bool):
-    posteriors, log_likelihood = on_potentials(partial(smoothing.smooth, restarts=restarts), *inputs)
-    return unlay_all(posteriors), log_likelihood
-
-
-@jax.jit
-def _smooth_with_lag(*inputs):
-    posteriors, log_likelihood = on_potentials(smoothing.smooth_with_lag, *inputs)
-    return unlay_all(posteriors), log_likelihood
-
-
-@jax.jit
-def _decode(*inputs):
-    options, stops, log_probability = on_potentials(decoding.decode, *inputs)
-    return *(unlay(jnp.expand_dims(x, 1))[:, 0] for x in (options, stops)), log_probability
-
-
-@partial(jax.jit, static_argnames="num_samples")
-def _sample(*inputs, num_samples: int):
-    return on_potentials(partial(sampling.sample_paths, num_samples=num_samples), *inputs)
-
-
-@jax.jit
-def _predict(*inputs):
-    options, log_likelihood = on_potentials(smoothing.predict, *inputs)
-    model, observations = inputs[0], inputs[2]
-    return jnp.sum(options[:, :, None] * model.action_probabilities(observations), 1), log_likelihood
-
-
-@jax.jit
-def _step_log_probabilities(*inputs):
-    return on_potentials(smoothing.step_log_probabilities, *inputs)
-
-
-def prepare(policy: OptionPolicy, demos: Demonstrations, single: bool = False) -> tuple[Chains, tuple]:
-    """The checked data as inference wants them, and the arguments of every compiled function here."""
+def prepare(policy: OptionPolicy, demos: Demonstrations) -> tuple[PolicyModel, np.ndarray, Chain]:
+    """The arguments of every compiled function here, after a look at whether the data fit the policy."""
     policy.model.check_steps(demos.observations, demos.actions, demos.action_mask)
-    chains = chain(demos, single)
-    return chains, (policy.model, policy.initial, *chains.arrays())
+    return policy.model, policy.initial, chain(demos)
+
+
+def refuse_impossible(policy: OptionPolicy, demos: Demonstrations) -> NoReturn:
+    """Raise an error that says which step has probability zero under the policy."""
+    with jax.enable_x64(True):
+        steps = np.asarray(_step_log_probabilities(*prepare(policy, demos)))[: demos.num_steps]
+    row = int(np.argmax(~np.isfinite(steps)))
+    episode, step = demos.locate(row)
+    raise ImpossibleDataError(
+        f"demos: step {step} of episode {episode} (observation {demos.observations[row]}, action "
+        f"{demos.actions[row]}) has probability 0 under the policy; leave the episode out, mask the action, "
+        "or learn with a pseudo-count"
+    )
 
 
 def _finite(log_probability: jax.Array, policy: OptionPolicy, demos: Demonstrations) -> float:
@@ -175,15 +147,26 @@ def _finite(log_probability: jax.Array, policy: OptionPolicy, demos: Demonstrati
     return value
 
 
-def refuse_impossible(policy: OptionPolicy, demos: Demonstrations) -> NoReturn:
-    """Raise an error that says which step has probability zero under the policy."""
-    _, inputs = prepare(policy, demos, single=True)
-    with jax.enable_x64(True):
-        steps = np.asarray(_step_log_probabilities(*inputs))[: demos.num_steps]
-    row = int(np.argmax(~np.isfinite(steps)))
-    episode, step = demos.locate(row)
-    raise ImpossibleDataError(
-        f"demos: step {step} of episode {episode} (observation {demos.observations[row]}, action "
-        f"{demos.actions[row]}) has probability 0 under the policy; leave the episode out, mask the action, "
-        "or learn with a pseudo-count"
+def _on_potentials(function: Callable) -> Callable:
+    """An inference function made to take a policy's model, mu and laid-out steps, and compiled."""
+
+    def run(model: PolicyModel, mu: np.ndarray, steps: Chain, *rest, **static):
+        return function(steps.potentials(model), jnp.asarray(mu), jnp.asarray(steps.starts), *rest, **static)
+
+    return jax.jit(run, static_argnames=("restarts", "num_samples"))
+
+
+_smooth = _on_potentials(smoothing.smooth)
+_smooth_with_lag = _on_potentials(smoothing.smooth_with_lag)
+_decode = _on_potentials(decoding.decode)
+_sample = _on_potentials(sampling.sample_paths)
+_step_log_probabilities = _on_potentials(smoothing.step_log_probabilities)
+
+
+@jax.jit
+def _predict(model: PolicyModel, mu: np.ndarray, steps: Chain):
+    options, log_likelihood = smoothing.predict(
+        steps.potentials(model), jnp.asarray(mu), jnp.asarray(steps.starts)
     )
+    actions = model.action_probabilities(jnp.asarray(steps.observations))
+    return jnp.sum(options[:, :, None] * actions, 1), log_likelihood
