@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from dynamax.hidden_markov_model import hmm_smoother
 from hmmlearn import _hmmc  # pyright: ignore[reportAttributeAccessIssue]
-from racing import compile_c, publish, race, table
+from racing import compile_c, keep_memory, publish, race, table
 
 import skillstream as ss
 from skillstream.inference.potentials import Potentials
@@ -141,6 +141,7 @@ def row(options: int, seconds: dict[str, float], steps: int, names) -> list[str]
 
 def main() -> None:
     """Measure and publish."""
+    keep_memory()
     long, short = [STEPS], [LENGTH] * CHAINS
     with jax.enable_x64(True):
         sections = {

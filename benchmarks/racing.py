@@ -14,6 +14,17 @@ import numpy as np
 
 HERE = Path(__file__).parent
 
+# glibc gives large blocks back to the kernel and takes them again, page by page, at every call: that
+# would be timed with the rivals that allocate their results, and not with C, which writes into its own.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+def keep_memory() -> None:
+    """Have malloc keep what is freed."""
+    libc = CDLL(None)
+    for option in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
+        libc.mallopt(option, 2**30)
+
 
 def race(rivals: dict[str, Callable[[], object]], rounds: int = 11) -> dict[str, float]:
     """The median seconds of each rival, all run in turn in every round after three rounds to warm up."""

@@ -45,7 +45,8 @@ def run_demo(steps: int, starts: int, seed: int, output: Path, console: Console)
     held_out = simulate(expert, world.transitions(), world.start(), [EPISODE] * 20, seed + 1)
     console.print(
         f"An expert shuttles between two corners of a {world.size} x {world.size} grid: option 0 goes to "
-        f"one, option 1 to the other. Learning from {demos.num_steps} of its steps, from {starts} random starts; "
+        f"one, option 1 to the other. Learning from {demos.num_steps} of its steps, from {starts} random "
+        "starts; "
         "the best on the training data is kept."
     )
     start = [

@@ -77,10 +77,14 @@ def _backward(links: _Links, inverse: Array) -> Array:
     return lax.scan(step, ones, (links, inverse), reverse=True)[1]
 
 
-def before_step(chi: Array, mu: Array, starts: Array) -> Array:
-    """P(o_{t-1} | data to t-1): the filter one step earlier, `mu` at an episode's start."""
+def before_step(chi: Array, mu: Array, starts: Array | None) -> Array:
+    """P(o_{t-1} | data to t-1): the filter one step earlier, `mu` at an episode's start.
+
+    Without `starts` only the first step is one.
+    """
     first = along(mu, chi)[None]
-    return jnp.where(jnp.expand_dims(starts, 1), first, jnp.concatenate([first, chi[:-1]]))
+    before = jnp.concatenate([first, chi[:-1]])
+    return before if starts is None else jnp.where(jnp.expand_dims(starts, 1), first, before)
 
 
 def _total(values: Array) -> Array:
@@ -92,9 +96,8 @@ def _total(values: Array) -> Array:
 
 def _joint(p: Potentials, previous: Array, message: Array) -> Posteriors:
     """The posterior of each step from what precedes it and the message that follows it."""
-    weight = p.action * message
-    continues = p.stay * previous * weight
-    leaving, entering = p.stop * previous, p.selection * weight
+    continues = p.action * p.stay * previous * message
+    leaving, entering = p.stop * previous, p.action * p.selection * message
     switches = entering * _total(leaving)
     departs = leaving * _total(entering)
     return Posteriors(continues + switches, switches, continues, departs)
@@ -109,7 +112,7 @@ def smooth(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T *E"], re
     links = _links(p, mu, starts, restarts)
     chi, inverse = _forward(links, along(mu, p.stop))
     message = _backward(links, inverse)
-    posteriors = _joint(p, before_step(chi, mu, starts), message)
+    posteriors = _joint(p, before_step(chi, mu, starts if restarts else None), message)
     return posteriors, jnp.sum(p.offset) - jnp.sum(jnp.log(inverse))
 
 
