@@ -16,14 +16,16 @@ HERE = Path(__file__).parent
 
 # glibc gives large blocks back to the kernel and takes them again, page by page, at every call: that
 # would be timed with the rivals that allocate their results, and not with C, which writes into its own.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+# (2 ** 25 is the most that it takes for the size of a block with a mapping of its own.)
+_MALLOPT = {"M_TRIM_THRESHOLD": (-1, 2**30), "M_MMAP_THRESHOLD": (-3, 2**25)}
 
 
 def keep_memory() -> None:
     """Have malloc keep what is freed."""
     libc = CDLL(None)
-    for option in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
-        libc.mallopt(option, 2**30)
+    for name, setting in _MALLOPT.items():
+        if not libc.mallopt(*setting):
+            raise OSError(f"malloc refused {name} = {setting[1]}")
 
 
 def race(rivals: dict[str, Callable[[], object]], rounds: int = 11) -> dict[str, float]:

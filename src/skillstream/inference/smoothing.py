@@ -77,6 +77,39 @@ def _backward(links: _Links, inverse: Array) -> Array:
     return lax.scan(step, ones, (links, inverse), reverse=True)[1]
 
 
+# Up to this many options the loop that runs both ways at once is one kernel for XLA; measured.
+_BOTH_WAYS = 4
+
+
+def _both_ways(links: _Links, first: Array) -> tuple[Array, Array, Array]:
+    """What `_forward` and `_backward` give, in one loop from both ends of a single chain.
+
+    Neither recursion waits for the other, so that a processor works on both at a time. The messages
+    are scaled by their own sums: the posteriors they lead to are to be normalised.
+    """
+    steps = len(links.stop)
+
+    def step(t, carry):
+        chi, message, filtered, inverses, messages = carry
+        go, enter, stop = (lax.dynamic_index_in_dim(link, t, keepdims=False) for link in links)
+        alpha = go * chi + enter * jnp.sum(stop * chi)
+        inverse = 1.0 / jnp.sum(alpha)
+        chi = alpha * inverse
+        filtered = lax.dynamic_update_index_in_dim(filtered, chi, t, 0)
+        inverses = lax.dynamic_update_index_in_dim(inverses, inverse, t, 0)
+
+        late = steps - 1 - t
+        go, enter, stop = (lax.dynamic_index_in_dim(link, late, keepdims=False) for link in links)
+        messages = lax.dynamic_update_index_in_dim(messages, message, late, 0)
+        earlier = go * message + stop * jnp.sum(enter * message)
+        return chi, earlier / jnp.sum(message), filtered, inverses, messages
+
+    empty, last = jnp.zeros_like(links.stop), jnp.ones_like(first)
+    begin = (first, last, empty, jnp.zeros_like(empty[:, 0]), empty)
+    _, _, chi, inverse, message = lax.fori_loop(0, steps, step, begin)
+    return chi, inverse, message
+
+
 def before_step(chi: Array, mu: Array, starts: Array | None) -> Array:
     """P(o_{t-1} | data to t-1): the filter one step earlier, `mu` at an episode's start.
 
@@ -103,17 +136,26 @@ def _joint(p: Potentials, previous: Array, message: Array) -> Posteriors:
     return Posteriors(continues + switches, switches, continues, departs)
 
 
+def _normalise(raw: Posteriors) -> Posteriors:
+    inverse = 1.0 / _total(raw.options)
+    return Posteriors(*(x * inverse for x in raw))
+
+
 def smooth(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T *E"], restarts: bool = True):
     """Posteriors given all the data, and the log-likelihood.
 
     `starts` marks episodes' first steps, the first step of each chain among them. Where the data have
     probability zero the log-likelihood is not finite: callers look at it before they use the rest.
     """
-    links = _links(p, mu, starts, restarts)
-    chi, inverse = _forward(links, along(mu, p.stop))
-    message = _backward(links, inverse)
-    posteriors = _joint(p, before_step(chi, mu, starts if restarts else None), message)
-    return posteriors, jnp.sum(p.offset) - jnp.sum(jnp.log(inverse))
+    links, first = _links(p, mu, starts, restarts), along(mu, p.stop)
+    both_ways = p.stop.ndim == 2 and p.stop.shape[1] <= _BOTH_WAYS
+    if both_ways:
+        chi, inverse, message = _both_ways(links, first)
+    else:
+        chi, inverse = _forward(links, first)
+        message = _backward(links, inverse)
+    joint = _joint(p, before_step(chi, mu, starts if restarts else None), message)
+    return _normalise(joint) if both_ways else joint, jnp.sum(p.offset) - jnp.sum(jnp.log(inverse))
 
 
 def step_log_probabilities(
@@ -138,9 +180,7 @@ def smooth_with_lag(p: Potentials, mu: Float[Array, "K"], starts: Bool[Array, "T
         return jnp.concatenate([future[1:], jnp.ones_like(message[:1])])
 
     message = lax.fori_loop(0, lag, earlier, jnp.ones_like(p.stop))
-    raw = _joint(p, before_step(chi, mu, starts), message)
-    total = _total(raw.options)
-    posteriors = Posteriors(*(x / total for x in raw))
+    posteriors = _normalise(_joint(p, before_step(chi, mu, starts), message))
     return posteriors, jnp.sum(p.offset) - jnp.sum(jnp.log(inverse))
 
 
