@@ -223,7 +223,7 @@ def test_before_the_first_sample(policy):
         (([0], [3]), "actions: step 0 holds 3, but the policy has 3 actions"),
         (([-1], [0]), "observations: step 0 holds -1"),
         (([0.5], [0]), "observations: found floats"),
-        (([[0.0, 1.0]], [0]), "observations: a tabular policy needs integers"),
+        (([[0.0, 1.0]], [0]), "observations: this policy needs integers"),
         (([[np.nan]], [0]), "not finite"),
         (([0], [0], [1]), "episode_starts: must be 1 booleans"),
         (([0], [0], [True, False]), "episode_starts"),

@@ -75,8 +75,8 @@ def test_sizes_must_be_whole_and_positive(sizes, name):
     [
         (ss.Demonstrations([0, 3], [0, 1]), "observations: step 1 holds 3, but the policy has 3 states"),
         (ss.Demonstrations([0, 1], [0, 2]), "actions: step 1 holds 2, but the policy has 2 actions"),
-        (ss.Demonstrations([[0.0], [1.0]], [0, 1]), "observations: a tabular policy needs integers"),
-        (ss.Demonstrations([0, 1], [[0.0], [1.0]]), "actions: a tabular policy needs integers"),
+        (ss.Demonstrations([[0.0], [1.0]], [0, 1]), "observations: this policy needs integers"),
+        (ss.Demonstrations([0, 1], [[0.0], [1.0]]), "actions: this policy needs integers"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(demos, message):

@@ -8,32 +8,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillstream.demonstrations.dataset import Demonstrations
+    from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
     from skillstream.errors import (
         FileFormatError,
         ImpossibleDataError,
         ImpossibleSampleWarning,
         InputError,
+        RefusedStepWarning,
         SkillstreamError,
     )
-    from skillstream.learning.batch import fit
-    from skillstream.learning.config import BatchConfig, OnlineConfig
+    from skillstream.learning.batch import clone, fit
+    from skillstream.learning.config import BatchConfig, OnlineConfig, Penalties
     from skillstream.learning.online import OnlineLearner
+    from skillstream.policies.distributions import Categorical, DiagonalGaussian, ProductOfCategoricals
+    from skillstream.policies.neural import GaussianActions
     from skillstream.policies.policy import OptionPolicy
     from skillstream.policies.posteriors import decode, predict_actions, sample_paths, smooth
+    from skillstream.policies.protocol import ConditionalModel, Conditionals
 
 _HOMES = {
     "BatchConfig": "learning.config",
+    "Categorical": "policies.distributions",
+    "ConditionalModel": "policies.protocol",
+    "Conditionals": "policies.protocol",
     "Demonstrations": "demonstrations.dataset",
+    "DiagonalGaussian": "policies.distributions",
     "FileFormatError": "errors",
+    "GaussianActions": "policies.neural",
     "ImpossibleDataError": "errors",
     "ImpossibleSampleWarning": "errors",
     "InputError": "errors",
     "OnlineConfig": "learning.config",
     "OnlineLearner": "learning.online",
     "OptionPolicy": "policies.policy",
+    "Penalties": "learning.config",
+    "ProductOfCategoricals": "policies.distributions",
+    "RefusedStepWarning": "errors",
     "SkillstreamError": "errors",
+    "clone": "learning.batch",
     "decode": "policies.posteriors",
     "fit": "learning.batch",
+    "flatten_actions": "demonstrations.spaces",
+    "flatten_observations": "demonstrations.spaces",
     "predict_actions": "policies.posteriors",
     "sample_paths": "policies.posteriors",
     "smooth": "policies.posteriors",
@@ -42,17 +58,28 @@ _HOMES = {
 __version__ = "0.1.0"
 __all__ = [
     "BatchConfig",
+    "Categorical",
+    "ConditionalModel",
+    "Conditionals",
     "Demonstrations",
+    "DiagonalGaussian",
     "FileFormatError",
+    "GaussianActions",
     "ImpossibleDataError",
     "ImpossibleSampleWarning",
     "InputError",
     "OnlineConfig",
     "OnlineLearner",
     "OptionPolicy",
+    "Penalties",
+    "ProductOfCategoricals",
+    "RefusedStepWarning",
     "SkillstreamError",
+    "clone",
     "decode",
     "fit",
+    "flatten_actions",
+    "flatten_observations",
     "predict_actions",
     "sample_paths",
     "smooth",

@@ -19,3 +19,7 @@ class FileFormatError(SkillstreamError, ValueError):
 
 class ImpossibleSampleWarning(UserWarning):
     """A streamed sample had probability zero and was learnt from as if its action were missing."""
+
+
+class RefusedStepWarning(UserWarning):
+    """An M-step gave numbers that are not finite and was refused; the last good parameters stay."""

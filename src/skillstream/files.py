@@ -7,7 +7,7 @@ header entry is checked against what the reader expects.
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,15 @@ def save_arrays(
 
 
 def load_arrays(
-    path: str | os.PathLike[str], kind: str, version: int, names: set[str]
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    expected: Callable[[dict[str, Any]], set[str]] | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read what `save_arrays` wrote, refusing anything else.
 
-    `names` are the arrays the file must hold: no more and no fewer.
+    `expected` tells from the header which arrays the file must hold, no more and no fewer; without
+    it, the caller looks at their names.
     """
     path = Path(path)
     if not path.is_file():
@@ -69,6 +73,7 @@ def load_arrays(
             header = json.loads(metadata.get(_HEADER, "null"))
             found = set(file.keys())
             _check_header(path, header, kind, version)
+            names = found if expected is None else expected(header)
             if found != names:
                 raise FileFormatError(
                     f"{path}: a {kind} file holds the arrays {sorted(names)}, this one {sorted(found)}; "

@@ -5,8 +5,8 @@ from jaxtyping import Float
 
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.errors import InputError
+from skillstream.policies.checks import check_distribution
 from skillstream.policies.policy import OptionPolicy
-from skillstream.policies.tabular import check_distribution
 
 
 def simulate(

@@ -2,9 +2,62 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from skillstream.errors import InputError
+
+DivergenceForm = Literal["bounded", "full", "taken"]
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name}: must be a whole number from {least}, found {value!r}")
+
+
+def _check_number(name: str, value: object, least: float) -> None:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or value < least
+    ):
+        raise InputError(f"{name}: must be a finite number from {least}, found {value!r}")
+
+
+def _check_rate(value: object) -> None:
+    _check_number("learning_rate", value, 0)
+    if value == 0:
+        raise InputError("learning_rate: must be positive, found 0")
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """Weights of the paper's regularisers in the M-step; for policies learnt by gradient steps."""
+
+    balance: float = 0.0
+    """lambda_b: pulls every option's mean probability to be selected towards 1 / K."""
+    variance: float = 0.0
+    """lambda_v: pushes options to be selected in some states and not in others."""
+    divergence: float = 0.0
+    """lambda_KL: pushes the options' actions apart."""
+    divergence_form: DivergenceForm = "bounded"
+    """bounded: squared Hellinger distance, at most 1; full: Kullback-Leibler over all actions; taken:
+    the paper's estimate, with the taken action's term only. The last two grow without limit."""
+
+    def __post_init__(self) -> None:
+        for name in ("balance", "variance", "divergence"):
+            _check_number(name, getattr(self, name), 0)
+        if self.divergence_form not in get_args(DivergenceForm):
+            forms = ", ".join(get_args(DivergenceForm))
+            raise InputError(f"divergence_form: must be one of {forms}, found {self.divergence_form!r}")
+
+    def __bool__(self) -> bool:
+        return self.balance > 0 or self.variance > 0 or self.divergence > 0
+
+    @staticmethod
+    def paper() -> "Penalties":
+        """Table 1 as written, its unbounded divergence included."""
+        return Penalties(balance=1.0, variance=0.1, divergence=0.01, divergence_form="taken")
 
 
 @dataclass(frozen=True)
@@ -19,6 +72,20 @@ class BatchConfig:
     """Added to every expected count in the M-step (a symmetric Dirichlet prior); 0 is the paper's."""
     learn_initial: bool = False
     """Whether to learn mu, the option before an episode's first step, too."""
+    epochs: int = 50
+    """Gradient steps only: passes over the data in every M-step."""
+    batch_size: int | None = 32
+    """Gradient steps only: samples in a step; None: all of them."""
+    learning_rate: float = 1e-2
+    """Gradient steps only: of Adamax."""
+    penalties: Penalties = Penalties()
+    """Gradient steps only: the paper's regularisers."""
+    keep_optimiser: bool = True
+    """Gradient steps only: whether the optimiser's state lives on from one M-step to the next."""
+    patience: int = 5
+    """With validation data: iterations without a better held-out likelihood before the fit stops."""
+    seed: int = 0
+    """Of the order in which gradient steps meet the samples, and of restarts."""
     track_objective: bool = False
     """Whether to record Baum's auxiliary function Q after every M-step."""
 
@@ -26,6 +93,17 @@ class BatchConfig:
         _check_whole("iterations", self.iterations, 1)
         _check_number("tolerance", self.tolerance, 0)
         _check_number("pseudo_count", self.pseudo_count, 0)
+        _check_whole("epochs", self.epochs, 1)
+        if self.batch_size is not None:
+            _check_whole("batch_size", self.batch_size, 1)
+        _check_rate(self.learning_rate)
+        _check_whole("patience", self.patience, 1)
+        _check_whole("seed", self.seed, 0)
+
+    @staticmethod
+    def paper() -> "BatchConfig":
+        """Table 1: 20 iterations, each 50 passes of Adamax in mini-batches of 32, with all penalties."""
+        return BatchConfig(penalties=Penalties.paper())
 
 
 @dataclass(frozen=True)
@@ -49,6 +127,21 @@ class OnlineConfig:
     pseudo_count: float = 0.0
     """Added to every expected count in the M-step (a symmetric Dirichlet prior); 0 is the paper's."""
 
+    steps: int = 30
+    """Gradient steps only: how many in every M-step."""
+    batch_size: int | None = None
+    """Gradient steps only: samples in a step, drawn at random; None: all that are kept."""
+    memory: int | None = None
+    """Gradient steps only: settled samples to keep at the most, an unbiased draw from all; None: all."""
+    learning_rate: float = 1e-2
+    """Gradient steps only: of Adamax."""
+    penalties: Penalties = Penalties()
+    """Gradient steps only: the paper's regularisers."""
+    keep_optimiser: bool = True
+    """Gradient steps only: whether the optimiser's state lives on from one M-step to the next."""
+    seed: int = 0
+    """Of mini-batches and of the draw of samples to keep."""
+
     def __post_init__(self) -> None:
         _check_whole("min_samples", self.min_samples, 0)
         _check_whole("update_every", self.update_every, 0)
@@ -65,18 +158,14 @@ class OnlineConfig:
             raise InputError(f"forgetting: an exponent must lie in (0.5, 1], found {self.forgetting}")
         if self.weights == "constant" and not 0 < self.forgetting < 1:
             raise InputError(f"forgetting: a rate must lie strictly between 0 and 1, found {self.forgetting}")
+        _check_whole("steps", self.steps, 1)
+        for name in ("batch_size", "memory"):
+            if getattr(self, name) is not None:
+                _check_whole(name, getattr(self, name), 1)
+        _check_rate(self.learning_rate)
+        _check_whole("seed", self.seed, 0)
 
-
-def _check_whole(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name}: must be a whole number from {least}, found {value!r}")
-
-
-def _check_number(name: str, value: object, least: float) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-        or value < least
-    ):
-        raise InputError(f"{name}: must be a finite number from {least}, found {value!r}")
+    @staticmethod
+    def paper() -> "OnlineConfig":
+        """Table 1: an M-step of 30 full-gradient steps of Adamax at every sample, with all penalties."""
+        return OnlineConfig(penalties=Penalties.paper())

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,9 +79,9 @@ def smooth(policy: OptionPolicy, demos: Demonstrations, lag: int | None = None) 
             posteriors, log_likelihood = _smooth(model, mu, steps, restarts=demos.num_episodes > 1)
         else:
             posteriors, log_likelihood = _smooth_with_lag(
-                model, mu, steps, np.int32(min(lag, demos.num_steps))
+                model, mu, steps, np.array(min(lag, demos.num_steps), np.int32)
             )
-    total = _finite(log_likelihood, policy, demos)
+    total = finite_log_likelihood(log_likelihood, policy, demos)
     return Smoothing(total, *(np.asarray(x)[: demos.num_steps] for x in posteriors))
 
 
@@ -95,7 +96,7 @@ def decode(policy: OptionPolicy, demos: Demonstrations) -> Path:
     """
     with jax.enable_x64(True):
         options, stops, log_probability = _decode(*prepare(policy, demos))
-    total = _finite(log_probability, policy, demos)
+    total = finite_log_likelihood(log_probability, policy, demos)
     options, stops = (np.asarray(x)[: demos.num_steps].astype(np.int64) for x in (options, stops))
     return Path(options, stops, total)
 
@@ -109,15 +110,18 @@ def sample_paths(
     inputs = prepare(policy, demos)
     with jax.enable_x64(True):
         options, stops, log_likelihood = _sample(*inputs, jax.random.key(seed), num_samples=int(num_samples))
-    _finite(log_likelihood, policy, demos)
+    finite_log_likelihood(log_likelihood, policy, demos)
     return PathSamples(*(np.asarray(x)[:, : demos.num_steps].astype(np.int64) for x in (options, stops)))
 
 
 def predict_actions(policy: OptionPolicy, demos: Demonstrations) -> Float[np.ndarray, "T A"]:
-    """P(a_t | s_t, all before t): what the hierarchy expects before it sees each action."""
+    """P(a_t | s_t, all before t): what the hierarchy expects before it sees each action.
+
+    For policies with one of finitely many actions a step.
+    """
     with jax.enable_x64(True):
         probabilities, log_likelihood = _predict(*prepare(policy, demos))
-    _finite(log_likelihood, policy, demos)
+    finite_log_likelihood(log_likelihood, policy, demos)
     return np.asarray(probabilities)[: demos.num_steps]
 
 
@@ -140,7 +144,10 @@ def refuse_impossible(policy: OptionPolicy, demos: Demonstrations) -> NoReturn:
     )
 
 
-def _finite(log_probability: jax.Array, policy: OptionPolicy, demos: Demonstrations) -> float:
+def finite_log_likelihood(
+    log_probability: jax.Array | float, policy: OptionPolicy, demos: Demonstrations
+) -> float:
+    """The number itself, or the error that says which step has probability zero."""
     value = float(log_probability)
     if not np.isfinite(value):
         refuse_impossible(policy, demos)
@@ -153,7 +160,7 @@ def _on_potentials(function: Callable) -> Callable:
     def run(model: PolicyModel, mu: np.ndarray, steps: Chain, *rest, **static):
         return function(steps.potentials(model), jnp.asarray(mu), jnp.asarray(steps.starts), *rest, **static)
 
-    return jax.jit(run, static_argnames=("restarts", "num_samples"))
+    return eqx.filter_jit(run)
 
 
 _smooth = _on_potentials(smoothing.smooth)
@@ -163,7 +170,7 @@ _sample = _on_potentials(sampling.sample_paths)
 _step_log_probabilities = _on_potentials(smoothing.step_log_probabilities)
 
 
-@jax.jit
+@eqx.filter_jit
 def _predict(model: PolicyModel, mu: np.ndarray, steps: Chain):
     options, log_likelihood = smoothing.predict(
         steps.potentials(model), jnp.asarray(mu), jnp.asarray(steps.starts)

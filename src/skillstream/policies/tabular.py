@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from skillstream.errors import InputError
 from skillstream.inference.potentials import Potentials
+from skillstream.policies.checks import check_distribution, check_integers
 
 
 class TabularModel(eqx.Module):
@@ -71,49 +71,33 @@ def from_tables(selection: ArrayLike, action: ArrayLike, termination: ArrayLike)
     )
 
 
-def check_distribution(name: str, table: ArrayLike, shape: tuple[int | str, ...]) -> np.ndarray:
-    """A float64 copy whose last axis holds distributions; letters in `shape` stand for any size from 1."""
-    try:
-        array = np.array(table, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name}: must be an array of numbers ({error})") from error
-    wanted = "[" + ", ".join(map(str, shape)) + "]"
-    fits = array.ndim == len(shape) and all(
-        found == size if isinstance(size, int) else found > 0
-        for found, size in zip(array.shape, shape, strict=True)
-    )
-    if not fits:
-        raise InputError(f"{name}: must have the shape {wanted}, found {list(array.shape)}")
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise InputError(f"{name}: holds a probability that is negative or not finite")
-    sums = array.sum(-1, keepdims=True)
-    if (np.abs(sums - 1) > 1e-6).any():
-        row = tuple(int(i) for i in np.argwhere(np.abs(sums - 1) > 1e-6)[0][:-1])
-        raise InputError(
-            f"{name}: row {row} sums to {sums[row][0]:.6g}; every row along the last axis must sum to 1"
-        )
-    # A sum that is off by rounding only is left alone, so that tables saved and loaded keep their bits.
-    return np.where(np.abs(sums - 1) > 1e-12, array / sums, array)
+def draw_choices(
+    rng: np.random.Generator, num_options: int, num_states: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Random pi_hi and pi_b: rows flat Dirichlet, probabilities to stop uniform in 0.02 to 0.2."""
+    stop = rng.uniform(0.02, 0.2, (num_states, num_options))
+    return rng.dirichlet(np.ones(num_options), num_states), np.stack([1 - stop, stop], -1)
+
+
+def draw_tables(num_options: int, num_states: int, num_actions: int, seed: int) -> TabularModel:
+    """Random tables to start learning from."""
+    rng = np.random.default_rng(seed)
+    selection, termination = draw_choices(rng, num_options, num_states)
+    return from_tables(selection, rng.dirichlet(np.ones(num_actions), (num_states, num_options)), termination)
+
+
+def tables_of(model: TabularModel) -> dict[str, np.ndarray]:
+    """Copies of the tables in the layout that `from_tables` takes."""
+    return {
+        "selection": model.selection.copy(),
+        "action": np.ascontiguousarray(model.by_action.transpose(0, 2, 1)),
+        "termination": np.stack([model.stay, model.stop], -1),
+    }
 
 
 def check_steps(
     observations: np.ndarray, actions: np.ndarray, mask: np.ndarray | None, num_states: int, num_actions: int
 ) -> None:
     """Raise an `InputError` unless these are states and actions of tables of this size."""
-    _check_range("observations", observations, num_states, "states", None)
-    _check_range("actions", actions, num_actions, "actions", mask)
-
-
-def _check_range(name: str, values: np.ndarray, size: int, what: str, mask: np.ndarray | None) -> None:
-    if values.ndim != 1 or values.dtype.kind != "i":
-        raise InputError(
-            f"{name}: a tabular policy needs integers [T], found {values.dtype} {list(values.shape)}; "
-            "number them, or use a policy for continuous data"
-        )
-    counted = values if mask is None else np.where(mask, values, 0)
-    if len(counted) and counted.max() >= size:
-        row = int(np.argmax(counted >= size))
-        raise InputError(
-            f"{name}: step {row} holds {counted[row]}, but the policy has {size} {what} (0 to {size - 1}); "
-            f"build it with more {what}"
-        )
+    check_integers("observations", observations, num_states, "states", None)
+    check_integers("actions", actions, num_actions, "actions", mask)
