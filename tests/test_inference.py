@@ -149,9 +149,9 @@ def test_chains_side_by_side_give_what_one_after_the_other_gives():
         beside = [np.moveaxis(np.asarray(x).reshape(4, 120, *x.shape[1:]), 0, -1) for x in flat]
         beside = potentials.Potentials(*(jax.numpy.asarray(x) for x in beside))
         starts = demos.episode_starts.reshape(4, 120).T
-        mu = np.full(3, 1 / 3)
+        mu, starts = jax.numpy.full(3, 1 / 3), jax.numpy.asarray(starts)
         many, total = smoothing.smooth(beside, mu, starts)
-        lagged, _ = smoothing.smooth_with_lag(beside, mu, starts, 2)
+        lagged, _ = smoothing.smooth_with_lag(beside, mu, starts, jax.numpy.int32(2))
         options, stops, log_probability = decoding.decode(beside, mu, starts)
     one, path, one_lagged = (
         ss.smooth(policy, demos),
@@ -189,10 +189,10 @@ def test_log_potentials_of_any_size_fit():
     action = rng.normal(size=(50, 2)) - 5000
     starts = np.arange(50) == 0
     with jax.enable_x64(True):
-        tiny, low = smoothing.smooth(potentials.from_logs(*logs, action), np.array([0.5, 0.5]), starts)
-        plain, high = smoothing.smooth(
-            potentials.from_logs(*logs, action + 5000), np.array([0.5, 0.5]), starts
-        )
+        *logs, action, starts = (jax.numpy.asarray(x) for x in (*logs, action, starts))
+        mu = jax.numpy.full(2, 0.5)
+        tiny, low = smoothing.smooth(potentials.from_logs(*logs, action), mu, starts)
+        plain, high = smoothing.smooth(potentials.from_logs(*logs, action + 5000), mu, starts)
         np.testing.assert_allclose(tiny.options, plain.options, atol=1e-9)
         np.testing.assert_allclose(low, high - 50 * 5000, rtol=1e-12)
 

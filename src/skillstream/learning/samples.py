@@ -38,7 +38,7 @@ class Expected(NamedTuple):
 
 @eqx.filter_jit
 def expected_samples(
-    model: ConditionalModel, mu: np.ndarray, steps: Chain, count: Int[np.ndarray, ""], restarts: bool
+    model: ConditionalModel, mu: Float[Any, "K"], steps: Chain, count: Int[Any, ""], restarts: bool
 ) -> Expected:
     """The posterior of every step as weights that add to 1 over the `count` steps that are not padding.
 

@@ -6,7 +6,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from skillstream.inference.smoothing import smooth
 from skillstream.policies.chains import Chain
@@ -48,7 +48,7 @@ def expected_counts(policy: OptionPolicy, steps: Chain, restarts: bool) -> tuple
 
 
 @partial(jax.jit, static_argnames="restarts")
-def _expected_counts(model: TabularModel, mu: np.ndarray, steps: Chain, *, restarts: bool):
+def _expected_counts(model: TabularModel, mu: Float[Array, "K"], steps: Chain, *, restarts: bool):
     """Counts by state `[S, 3 K]` and by state and action `[S A, K]`."""
     starts, padding = jnp.asarray(steps.starts), jnp.asarray(steps.padding)
     posteriors, log_likelihood = smooth(steps.potentials(model), jnp.asarray(mu), starts, restarts)

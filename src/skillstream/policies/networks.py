@@ -18,8 +18,8 @@ ACTIVATIONS = ("relu", "tanh", "gelu", "silu", "elu", "softplus", "sigmoid")
 class Networks(eqx.Module):
     """`K` fully connected networks of one shape."""
 
-    weights: tuple[Float[Any, "K O I"], ...]
-    biases: tuple[Float[Any, "K O"], ...]
+    weights: tuple[Float[Any, "K _ _"], ...]  # outputs by inputs
+    biases: tuple[Float[Any, "K _"], ...]
     activation: str = eqx.field(static=True)
 
     def __call__(self, inputs: Float[Array, "N D1"]) -> Float[Array, "K O N"]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
@@ -157,7 +157,7 @@ def finite_log_likelihood(
 def _on_potentials(function: Callable) -> Callable:
     """An inference function made to take a policy's model, mu and laid-out steps, and compiled."""
 
-    def run(model: PolicyModel, mu: np.ndarray, steps: Chain, *rest, **static):
+    def run(model: PolicyModel, mu: Float[Any, "K"], steps: Chain, *rest, **static):
         return function(steps.potentials(model), jnp.asarray(mu), jnp.asarray(steps.starts), *rest, **static)
 
     return eqx.filter_jit(run)
@@ -171,7 +171,7 @@ _step_log_probabilities = _on_potentials(smoothing.step_log_probabilities)
 
 
 @eqx.filter_jit
-def _predict(model: PolicyModel, mu: np.ndarray, steps: Chain):
+def _predict(model: PolicyModel, mu: Float[Any, "K"], steps: Chain):
     options, log_likelihood = smoothing.predict(
         steps.potentials(model), jnp.asarray(mu), jnp.asarray(steps.starts)
     )

@@ -1,7 +1,7 @@
 """What a kind of policy must provide; everything else in the library works through this."""
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -18,6 +18,7 @@ from skillstream.policies.distributions import Categorical
 _BLOCK = 512
 
 
+@runtime_checkable
 class ActionDistribution(Protocol):
     """pi_lo(. | s, o) for `N` observations and `K` options, as a pytree."""
 
@@ -38,6 +39,7 @@ class Conditionals(NamedTuple):
     action: ActionDistribution  # pi_lo(. | s, o)
 
 
+@runtime_checkable
 class PolicyModel(Protocol):
     """The three conditional distributions of a hierarchy, as a pytree of arrays."""
 
