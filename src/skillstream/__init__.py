@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillstream.demonstrations.dataset import Demonstrations
+    from skillstream.demonstrations.formats import stream_episodes
     from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
     from skillstream.errors import (
         FileFormatError,
         ImpossibleDataError,
         ImpossibleSampleWarning,
         InputError,
+        MissingExtraError,
         RefusedStepWarning,
         SkillstreamError,
     )
@@ -38,6 +40,7 @@ _HOMES = {
     "ImpossibleDataError": "errors",
     "ImpossibleSampleWarning": "errors",
     "InputError": "errors",
+    "MissingExtraError": "errors",
     "OnlineConfig": "learning.config",
     "OnlineLearner": "learning.online",
     "OptionPolicy": "policies.policy",
@@ -53,6 +56,7 @@ _HOMES = {
     "predict_actions": "policies.posteriors",
     "sample_paths": "policies.posteriors",
     "smooth": "policies.posteriors",
+    "stream_episodes": "demonstrations.formats",
 }
 
 __version__ = "0.1.0"
@@ -68,6 +72,7 @@ __all__ = [
     "ImpossibleDataError",
     "ImpossibleSampleWarning",
     "InputError",
+    "MissingExtraError",
     "OnlineConfig",
     "OnlineLearner",
     "OptionPolicy",
@@ -83,6 +88,7 @@ __all__ = [
     "predict_actions",
     "sample_paths",
     "smooth",
+    "stream_episodes",
 ]
 
 
