@@ -6,7 +6,7 @@ Numbers without a point are whole; the first block of rows decides. A header can
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -82,7 +82,9 @@ class _Table:
         self._path = path
         cells = [cell.strip() for cell in header]
         if len(cells) == 1 and (";" in cells[0] or "\t" in cells[0]):
-            raise FileFormatError(f"{path}, line 1: the columns must be separated by commas, found {cells[0]!r}")
+            raise FileFormatError(
+                f"{path}, line 1: the columns must be separated by commas, found {cells[0]!r}"
+            )
         names = [cell.partition(":")[0] for cell in cells]
         self._header = names
         self._layout: Layout = understand(f"{path}, line 1", names)
@@ -173,9 +175,7 @@ class _Table:
             row = next(i for i, cell in enumerate(cells) if cell.strip().lower() not in _TRUTH)
             raise self._cell(block, name, row, "true or false", "write true or false") from None
 
-    def _numbers(
-        self, name: str, block: _Block, dtype: np.dtype, missing: np.ndarray | None
-    ) -> np.ndarray:
+    def _numbers(self, name: str, block: _Block, dtype: np.dtype, missing: np.ndarray | None) -> np.ndarray:
         cells = block.cells[name]
         if missing is not None:
             cells = ["0" if empty else cell for cell, empty in zip(cells, missing, strict=True)]
@@ -211,11 +211,18 @@ class _Table:
 
 
 def _are_whole(cells: Sequence[str]) -> bool:
-    return all(_fits(cell, int) for cell in cells if cell != "")
+    """Whether no cell holds a number with a point."""
+    return not any(_parses(cell, float) and not _parses(cell, int) for cell in cells)
 
 
-def _fits(cell: str, convert: type) -> bool:
+def _parses(cell: str, convert: Callable[[str], float]) -> bool:
     try:
-        return bool(-(2**63) <= convert(cell) < 2**63) if convert is int else convert(cell) is not None
+        convert(cell)
     except ValueError:
         return False
+    return True
+
+
+def _fits(cell: str, convert: Callable[[str], float]) -> bool:
+    """Whether the cell is a number, and if a whole one, of 64 bits."""
+    return _parses(cell, convert) and (convert is float or -(2**63) <= int(cell) < 2**63)
