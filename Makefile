@@ -29,6 +29,7 @@ lint: .venv/.installed
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/inference.py
 	$(BIN)/python benchmarks/online.py
+	$(BIN)/python benchmarks/formats.py
 
 clean:
 	rm -rf .venv runs

@@ -4,12 +4,16 @@ import errno
 import io
 import json
 import os
+import resource
+import shutil
 import sys
 import tempfile
+import tracemalloc
 import types
 import warnings
 import zipfile
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import h5py
@@ -165,9 +169,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, minari_root, monkeyp
         raise OSError(code, "as the kernel says it")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(
-        OSError, match=rf"cannot write .*{os.strerror(code).lower()}.*nothing was written"
-    ) as caught:
+    with pytest.raises(OSError, match=rf"cannot write .*{os.strerror(code)}.*nothing was written") as caught:
         KINDS["numbers"].save(path)
     assert caught.value.errno == code
     if name in EXACT:
@@ -175,6 +177,42 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, minari_root, monkeyp
         assert_same(ss.Demonstrations.load(path), KINDS["tables"])
     else:
         assert [path.name for path in minari_root.rglob("*") if path.is_file()] == []
+
+
+def test_minari_does_not_begin_on_a_full_disk(minari_root, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=1000))
+    with pytest.raises(OSError, match=r"cannot write .*nothing was written") as caught:
+        KINDS["tables"].save("minari:pole/expert-v0")
+    assert caught.value.errno == errno.ENOSPC
+    assert list((minari_root / "pole").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_write_that_stops_half_way_leaves_nothing(tmp_path, name):
+    demos = ss.Demonstrations(np.zeros((20_000, 4)), np.zeros(20_000, int), rewards=RNG.normal(size=20_000))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+        with pytest.raises(OSError, match=r"cannot write .*nothing was written"):
+            demos.save(place(tmp_path, name))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "block", "size"), [("npz", "_BLOCK", 2**12), ("csv", "_ROWS", 100), ("jsonl", "_LINES", 100)]
+)
+def test_streaming_takes_the_memory_of_an_episode(tmp_path, monkeypatch, module, block, size):
+    monkeypatch.setattr(import_module(f"skillstream.demonstrations.{module}_format"), block, size)
+    observations = np.arange(80_000.0).reshape(20_000, 4)
+    ss.Demonstrations(observations, np.zeros(20_000, int), [100] * 200).save(tmp_path / f"demos.{module}")
+    tracemalloc.start()
+    for episode in ss.stream_episodes(tmp_path / f"demos.{module}"):
+        assert episode.num_steps == 100
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < observations.nbytes / 2
 
 
 def test_a_file_written_whole_is_readable_as_others_are(tmp_path):
@@ -347,7 +385,7 @@ def test_npz_takes_what_a_user_saves_by_hand(tmp_path):
         ({"observations": ["a"], "actions": [0]}, "must be integers or floats"),
         ({"observations": [[0.0], [np.nan]], "actions": [0, 0]}, "step 1: observation_0 holds nan"),
         ({"observations": [0, 1], "actions": [0, -2]}, "step 1: action holds -2, which is negative"),
-        ({"observations": [0], "actions": [0], "action_mask": [1]}, "action_mask: must be booleans"),
+        ({"observations": [0], "actions": [0], "action_mask": [9]}, "action_mask: must be booleans"),
         ({"observations": [], "actions": []}, "there is no step"),
     ],
 )

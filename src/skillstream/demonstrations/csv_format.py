@@ -17,9 +17,8 @@ from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.demonstrations.pieces import DTYPES, Columns, Piece
 from skillstream.demonstrations.step_table import (
     SINGLE,
-    EpisodeStarts,
     Layout,
-    comes_back,
+    StepPieces,
     fields_of,
     understand,
 )
@@ -89,8 +88,7 @@ class _Table:
         self._header = names
         self._layout: Layout = understand(f"{path}, line 1", names)
         self._dtypes = self._said(cells)
-        self._starts = EpisodeStarts()
-        self._new = True
+        self._pieces = StepPieces(path)
 
     def piece(self, rows: list[list[str]], first: int) -> Piece:
         """Rows that begin in the line `first` of the file."""
@@ -103,11 +101,10 @@ class _Table:
         }
         for name in layout.others & set(SINGLE):
             columns[SINGLE[name]] = self._single(name, block)
-        if missing is not None:
-            columns["action_mask"] = columns.get("action_mask", np.True_) & ~missing
-        starts = self._find_starts(block)
-        self._new = False
-        return Piece(columns, starts, lambda row: f"line {block.lines[row]}")
+        ids = None
+        if "episode" in layout.others:
+            ids = self._numbers("episode", block, np.dtype(np.int64), None)
+        return self._pieces.piece(columns, missing, ids, lambda row: f"line {block.lines[row]}")
 
     def _said(self, cells: list[str]) -> dict[str, np.dtype]:
         """The types that the header gives: `action_0:float32`."""
@@ -119,7 +116,7 @@ class _Table:
                     f"{self._path}, line 1: {cell!r}: the type must be one of {', '.join(DTYPES)}"
                 )
             if colon:
-                said[name.partition("_")[0] if name not in SINGLE else name] = np.dtype(dtype)
+                said[name.partition("_")[0]] = np.dtype(dtype)
         return said
 
     def _block(self, rows: list[list[str]], first: int) -> _Block:
@@ -197,17 +194,6 @@ class _Table:
             f"{self._path}, line {block.lines[row]}, column {name!r}: expected {wanted}, found "
             f"{block.cells[name][row]!r}; {fix}"
         )
-
-    def _find_starts(self, block: _Block) -> np.ndarray:
-        if "episode" not in self._layout.others:
-            starts = np.zeros(len(block.lines), bool)
-            starts[:1] = self._new
-            return starts
-        ids = self._numbers("episode", block, np.dtype(np.int64), None)
-        starts, again = self._starts.find(ids)
-        if again is not None:
-            raise comes_back(f"{self._path}, line {block.lines[again]}", int(ids[again]))
-        return starts
 
 
 def _are_whole(cells: Sequence[str]) -> bool:

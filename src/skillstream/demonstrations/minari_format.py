@@ -4,12 +4,14 @@ Spaces become columns as `spaces` says. What Minari has no place for is kept in 
 and `action_mask`, one number a step and one more. Rewards that are not known are written as NaN.
 """
 
+import errno
 import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _INFOS = {"true_option": "true_options", "action_mask": "action_mask"}
 _BATCH = 256  # episodes written at a time
+_EPISODE_BYTES = 2**15  # what HDF5 and Minari add to an episode's numbers
 _GZIP_LIMIT, _SLACK = 1032, 2**20  # no compressed byte stands for more; arrays this small may claim anything
 
 
@@ -38,6 +41,7 @@ def write(name: str, demos: Demonstrations) -> None:
             f"path: there is a Minari data set {name} already, in {final}; take another version"
         )
     with _whole_folder(final) as folder:
+        _refuse_full_disk(folder, demos)
         spaces = _space_of(demos.observations, True), _space_of(demos.actions, False)
         storage = optional("minari.dataset.minari_storage", "minari", _PURPOSE).MinariStorage.new(
             folder / "data", observation_space=spaces[0], action_space=spaces[1]
@@ -110,6 +114,16 @@ def _whole_folder(final: Path) -> Iterator[Path]:
         if isinstance(error, OSError) and error.errno is not None:
             raise not_written(final, error) from error
         raise
+
+
+def _refuse_full_disk(folder: Path, demos: Demonstrations) -> None:
+    """Fail before HDF5 does: it can bring the whole process down when the disk fills up under it."""
+    columns = (getattr(demos, field.name) for field in fields(demos))
+    size = (
+        sum(column.nbytes for column in columns if column is not None) + demos.num_episodes * _EPISODE_BYTES
+    )
+    if shutil.disk_usage(folder).free < size:
+        raise OSError(errno.ENOSPC, "")
 
 
 def _space_of(column: np.ndarray, observed: bool) -> "Space":

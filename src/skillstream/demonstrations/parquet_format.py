@@ -11,9 +11,8 @@ from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.demonstrations.pieces import Columns, Piece, optional
 from skillstream.demonstrations.step_table import (
     SINGLE,
-    EpisodeStarts,
     Layout,
-    comes_back,
+    StepPieces,
     fields_of,
     understand,
 )
@@ -44,9 +43,9 @@ def read(path: Path) -> Iterator[Piece]:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             layout = understand(str(path), file.schema_arrow.names)
-            starts, first = EpisodeStarts(), 0
+            pieces, first = StepPieces(path), 0
             for batch in file.iter_batches(_ROWS, columns=layout.names()):
-                yield _piece(path, layout, batch, first, starts)
+                yield _piece(path, layout, batch, first, pieces)
                 first += batch.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path}: not a whole Parquet file ({error}); it may be truncated") from error
@@ -57,7 +56,7 @@ def _arrow() -> tuple[Any, Any]:
     return optional("pyarrow", "parquet", purpose), optional("pyarrow.parquet", "parquet", purpose)
 
 
-def _piece(path: Path, layout: Layout, batch: Any, first: int, finder: EpisodeStarts) -> Piece:
+def _piece(path: Path, layout: Layout, batch: Any, first: int, pieces: StepPieces) -> Piece:
     def place(row: int) -> str:
         return f"row {first + row}"
 
@@ -66,18 +65,8 @@ def _piece(path: Path, layout: Layout, batch: Any, first: int, finder: EpisodeSt
     columns["actions"] = table.group(layout.actions, gaps=True)
     for name in layout.others & set(SINGLE):
         columns[SINGLE[name]] = table.numbers(name, boolean=name == "action_mask")
-    missing = table.missing(layout.actions)
-    if missing is not None:
-        columns["action_mask"] = columns.get("action_mask", np.True_) & ~missing
-    if "episode" not in layout.others:
-        starts = np.zeros(batch.num_rows, bool)
-        starts[:1] = first == 0
-        return Piece(columns, starts, place)
-    ids = table.numbers("episode")
-    starts, again = finder.find(ids)
-    if again is not None:
-        raise comes_back(f"{path}: {place(again)}", int(ids[again]))
-    return Piece(columns, starts, place)
+    ids = table.numbers("episode") if "episode" in layout.others else None
+    return pieces.piece(columns, table.missing(layout.actions), ids, place)
 
 
 class _Batch:

@@ -156,7 +156,7 @@ def _tidied(columns: Columns) -> Columns:
     if tidy["observations"].ndim == 2 and tidy["observations"].dtype.kind in "iu":
         tidy["observations"] = tidy["observations"].astype(np.float64)
     mask = tidy.get("action_mask")
-    if mask is not None and not mask.all() and mask.shape == tidy["actions"].shape[:1]:
+    if mask is not None and mask.dtype == bool and mask.shape == tidy["actions"].shape[:1]:
         tidy["actions"] = tidy["actions"].copy()
         tidy["actions"][~mask] = 0
     return tidy
