@@ -6,8 +6,10 @@ between them. An action moves the agent; then, with probability `wind`, a gust p
 A move into a tree or over the edge, or being blown there, is a crash and leads to the base. If the cell
 where the step ends pays in the reward state psi that the agent saw, it is paid 1 and psi changes by
 collecting; otherwise psi changes by itself. From psi = 3 the first site lights up with probability
-0.1, and if it did not, the second does with 0.2, that is with 0.18 in all. Hovering at a site that
-lights up is paid.
+0.1, and if it did not, the second does with 0.2, that is with 0.18 in all. A site does not light up
+while the agent stands on it, so that one must forage: if it did, the best would be to stay at the second
+site for ever. (In the authors' program a site that lights up under the agent goes out unpaid, which
+comes to the same.)
 """
 
 from functools import lru_cache
@@ -94,11 +96,10 @@ def _reward_states() -> np.ndarray:
     )
     changes = np.repeat(alone[:, None], len(LAYOUT.cells), 1)
     first, second = LAYOUT.sites
-    for before, site, after in (
-        (_FIRST, first, _NONE),
-        (_SECOND, second, _NONE),
-        (_BOTH, first, _SECOND),
-        (_BOTH, second, _FIRST),
-    ):
-        changes[before, site] = np.eye(4)[after]
+    without_first, without_second = [_NONE, _SECOND, _SECOND, _NONE], [_FIRST, _NONE, _FIRST, _NONE]
+    for site, without in ((first, without_first), (second, without_second)):
+        changes[:, site] = alone @ np.eye(4)[without]
+    collected = np.eye(4)
+    changes[_FIRST, first] = changes[_SECOND, second] = collected[_NONE]
+    changes[_BOTH, first], changes[_BOTH, second] = collected[_SECOND], collected[_FIRST]
     return changes
