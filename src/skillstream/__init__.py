@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skillstream.acting.agent import Agent
     from skillstream.demonstrations.dataset import Demonstrations
     from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
     from skillstream.errors import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from skillstream.policies.protocol import ConditionalModel, Conditionals
 
 _HOMES = {
+    "Agent": "acting.agent",
     "BatchConfig": "learning.config",
     "Categorical": "policies.distributions",
     "ConditionalModel": "policies.protocol",
@@ -57,6 +59,7 @@ _HOMES = {
 
 __version__ = "0.1.0"
 __all__ = [
+    "Agent",
     "BatchConfig",
     "Categorical",
     "ConditionalModel",
