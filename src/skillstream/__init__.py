@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skillstream.acting.agent import Agent
     from skillstream.demonstrations.dataset import Demonstrations
+    from skillstream.demonstrations.formats import stream_episodes
     from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
     from skillstream.errors import (
         FileFormatError,
         ImpossibleDataError,
         ImpossibleSampleWarning,
         InputError,
+        MissingExtraError,
         RefusedStepWarning,
         SkillstreamError,
     )
@@ -40,6 +42,7 @@ _HOMES = {
     "ImpossibleDataError": "errors",
     "ImpossibleSampleWarning": "errors",
     "InputError": "errors",
+    "MissingExtraError": "errors",
     "OnlineConfig": "learning.config",
     "OnlineLearner": "learning.online",
     "OptionPolicy": "policies.policy",
@@ -55,6 +58,7 @@ _HOMES = {
     "predict_actions": "policies.posteriors",
     "sample_paths": "policies.posteriors",
     "smooth": "policies.posteriors",
+    "stream_episodes": "demonstrations.formats",
 }
 
 __version__ = "0.1.0"
@@ -71,6 +75,7 @@ __all__ = [
     "ImpossibleDataError",
     "ImpossibleSampleWarning",
     "InputError",
+    "MissingExtraError",
     "OnlineConfig",
     "OnlineLearner",
     "OptionPolicy",
@@ -86,6 +91,7 @@ __all__ = [
     "predict_actions",
     "sample_paths",
     "smooth",
+    "stream_episodes",
 ]
 
 
