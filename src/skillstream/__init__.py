@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillstream.acting.agent import Agent
+    from skillstream.acting.collection import collect
+    from skillstream.acting.evaluation import Evaluation, evaluate
     from skillstream.demonstrations.dataset import Demonstrations
     from skillstream.demonstrations.formats import stream_episodes
     from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
@@ -37,6 +39,7 @@ _HOMES = {
     "Conditionals": "policies.protocol",
     "Demonstrations": "demonstrations.dataset",
     "DiagonalGaussian": "policies.distributions",
+    "Evaluation": "acting.evaluation",
     "FileFormatError": "errors",
     "GaussianActions": "policies.neural",
     "ImpossibleDataError": "errors",
@@ -51,7 +54,9 @@ _HOMES = {
     "RefusedStepWarning": "errors",
     "SkillstreamError": "errors",
     "clone": "learning.batch",
+    "collect": "acting.collection",
     "decode": "policies.posteriors",
+    "evaluate": "acting.evaluation",
     "fit": "learning.batch",
     "flatten_actions": "demonstrations.spaces",
     "flatten_observations": "demonstrations.spaces",
@@ -70,6 +75,7 @@ __all__ = [
     "Conditionals",
     "Demonstrations",
     "DiagonalGaussian",
+    "Evaluation",
     "FileFormatError",
     "GaussianActions",
     "ImpossibleDataError",
@@ -84,7 +90,9 @@ __all__ = [
     "RefusedStepWarning",
     "SkillstreamError",
     "clone",
+    "collect",
     "decode",
+    "evaluate",
     "fit",
     "flatten_actions",
     "flatten_observations",
