@@ -57,25 +57,29 @@ def path_probability(tables, episode, first, path, stops) -> float:
 
 
 def forward_backward(policy: ss.OptionPolicy, demos: ss.Demonstrations):
+    """The textbook recursion for tables."""
+    tables, states = policy.tables(), demos.observations
+    acts = tables["action"][states, :, demos.actions]
+    return forward_backward_of(
+        tables["selection"][states], tables["termination"][states], acts, tables["initial"], demos
+    )
+
+
+def forward_backward_of(selection, ends, acts, initial, demos: ss.Demonstrations):
     """The textbook recursion with full K x K transitions, one step after another."""
-    tables, options = policy.tables(), policy.num_options
-    steps = demos.num_steps
-    selection = tables["selection"][demos.observations]
-    ends = tables["termination"][demos.observations]
-    acts = tables["action"][demos.observations, :, demos.actions]
-    starts = demos.episode_starts
-    chi, prior, message = (np.empty((steps, options)) for _ in range(3))
+    steps, starts = demos.num_steps, demos.episode_starts
+    chi, prior, message = (np.empty(acts.shape) for _ in range(3))
     log_likelihood = 0.0
     for t in range(steps):
-        prior[t] = tables["initial"] if starts[t] else chi[t - 1]
+        prior[t] = initial if starts[t] else chi[t - 1]
         alpha = prior[t] @ transition(ends[t], selection[t]) * acts[t]
         log_likelihood += np.log(alpha.sum())
         chi[t] = alpha / alpha.sum()
-    back = np.ones(options)
+    back = np.ones(acts.shape[1])
     for t in reversed(range(steps)):
         message[t] = back
         back = transition(ends[t], selection[t]) @ (acts[t] * back)
-        back = np.ones(options) if starts[t] else back / back.sum()
+        back = np.ones(acts.shape[1]) if starts[t] else back / back.sum()
     stay, stop = ends[..., 0], ends[..., 1]
     weight = acts * message
     continues = stay * prior * weight

@@ -7,6 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skillstream.acting.agent import Agent
+    from skillstream.acting.collection import collect
+    from skillstream.acting.evaluation import Evaluation, evaluate
     from skillstream.demonstrations.dataset import Demonstrations
     from skillstream.demonstrations.formats import stream_episodes
     from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
@@ -29,12 +32,14 @@ if TYPE_CHECKING:
     from skillstream.policies.protocol import ConditionalModel, Conditionals
 
 _HOMES = {
+    "Agent": "acting.agent",
     "BatchConfig": "learning.config",
     "Categorical": "policies.distributions",
     "ConditionalModel": "policies.protocol",
     "Conditionals": "policies.protocol",
     "Demonstrations": "demonstrations.dataset",
     "DiagonalGaussian": "policies.distributions",
+    "Evaluation": "acting.evaluation",
     "FileFormatError": "errors",
     "GaussianActions": "policies.neural",
     "ImpossibleDataError": "errors",
@@ -49,7 +54,9 @@ _HOMES = {
     "RefusedStepWarning": "errors",
     "SkillstreamError": "errors",
     "clone": "learning.batch",
+    "collect": "acting.collection",
     "decode": "policies.posteriors",
+    "evaluate": "acting.evaluation",
     "fit": "learning.batch",
     "flatten_actions": "demonstrations.spaces",
     "flatten_observations": "demonstrations.spaces",
@@ -61,12 +68,14 @@ _HOMES = {
 
 __version__ = "0.1.0"
 __all__ = [
+    "Agent",
     "BatchConfig",
     "Categorical",
     "ConditionalModel",
     "Conditionals",
     "Demonstrations",
     "DiagonalGaussian",
+    "Evaluation",
     "FileFormatError",
     "GaussianActions",
     "ImpossibleDataError",
@@ -81,7 +90,9 @@ __all__ = [
     "RefusedStepWarning",
     "SkillstreamError",
     "clone",
+    "collect",
     "decode",
+    "evaluate",
     "fit",
     "flatten_actions",
     "flatten_observations",

@@ -58,6 +58,19 @@ def flatten_actions(space: "Space", values: Any) -> np.ndarray:
     raise InputError(f"actions: the space {space} is none of Discrete, MultiDiscrete, MultiBinary and Box")
 
 
+def unflatten_actions(space: "Space", column: np.ndarray) -> np.ndarray:
+    """A column of actions as the space has them, one a row; numbers outside a `Box` are moved to its edge."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Box):
+        return np.clip(column.reshape(len(column), *space.shape), space.low, space.high).astype(space.dtype)
+    if isinstance(space, spaces.Discrete):
+        return column + space.start
+    if isinstance(space, spaces.MultiDiscrete):
+        return (column + np.ravel(space.start)).reshape(len(column), *space.shape)
+    return column.reshape(len(column), *(space.shape or ())).astype(space.dtype)
+
+
 def _from_zero(name: str, values: Any, first: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Whole numbers `[T, M]` counted from 0, each below its size."""
     column = np.asarray(values)

@@ -39,7 +39,7 @@ class Store(NamedTuple):
 
     observations: Shaped[Array, "C ..."]
     actions: Shaped[Array, "C ..."]
-    sums: Float[Array, "C 4K"]  # switches, going on, stopping, and options where the action was recorded
+    sums: Float[Array, "C K4"]  # switches, going on, stopping, and options where the action was recorded
     states: Float[Array, "C"]  # 1 in the first row of each distinct observation
 
 
@@ -244,12 +244,12 @@ def weighted(state: SampleState, parts: Split, newest, recorded) -> tuple[Weight
     return samples, total
 
 
-def with_pending(state: SampleState) -> Float[Array, "C 4K"]:
+def with_pending(state: SampleState) -> Float[Array, "C K4"]:
     """The weights of all rows, pending samples as they stand."""
     return state.store.sums.at[state.queue.row].add(_shares(state.window, state.queue))
 
 
-def _shares(window: Window, queue: Queue) -> Float[Array, "W 4K"]:
+def _shares(window: Window, queue: Queue) -> Float[Array, "W K4"]:
     now = pending(window)
     parts = (now.switches, now.continues, now.departs, now.options * queue.recorded)
     return (jnp.concatenate(parts) * queue.weight).T

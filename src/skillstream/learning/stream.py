@@ -25,7 +25,7 @@ _FADED = 2.0**-500
 class Tables(NamedTuple):
     """A policy for the loop; its rows hold until the data say something about them."""
 
-    base: Float[Array, "S 3K"]  # selection, stop, stay
+    base: Float[Array, "S K3"]  # selection, stop, stay
     cells: Float[Array, "SA K"]  # pi_lo(a | s, o)
     mu: Float[Array, "K"]
 
@@ -40,7 +40,7 @@ class Samples(NamedTuple):
 class Counts(NamedTuple):
     """Settled expected counts, as weighted sums."""
 
-    base: Float[Array, "S 4K"]  # selection, stop, stay, and options where the action was recorded
+    base: Float[Array, "S K4"]  # selection, stop, stay, and options where the action was recorded
     cells: Float[Array, "SA K"]
     initial: Float[Array, "K"]
 

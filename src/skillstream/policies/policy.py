@@ -19,6 +19,7 @@ from skillstream.policies.gaussian import (
     gaussian_tables,
     redrawn_gaussians,
 )
+from skillstream.policies.layout import VERSION
 from skillstream.policies.neural import (
     GaussianActions,
     NeuralModel,
@@ -29,8 +30,6 @@ from skillstream.policies.neural import (
 from skillstream.policies.protocol import ConditionalModel
 from skillstream.policies.storage import names_in, pack, unpack
 from skillstream.policies.tabular import TabularModel, draw_tables, from_tables, tables_of
-
-_VERSION = 1
 
 
 class OptionPolicy(eqx.Module):
@@ -218,7 +217,7 @@ class OptionPolicy(eqx.Module):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy to one file, whole or not at all (safetensors with a JSON header)."""
-        save_arrays(path, "policy", _VERSION, *pack(self))
+        save_arrays(path, "policy", VERSION, *pack(self))
 
     @staticmethod
     def load(path: str | os.PathLike[str], like: "OptionPolicy | None" = None) -> "OptionPolicy":
@@ -229,7 +228,7 @@ class OptionPolicy(eqx.Module):
         """
         template, where = None if like is None else like.model, str(path)
         arrays, header = load_arrays(
-            path, "policy", _VERSION, lambda header: names_in(where, header, template)
+            path, "policy", VERSION, lambda header: names_in(where, header, template)
         )
         try:
             return OptionPolicy(*unpack(where, arrays, header, template))

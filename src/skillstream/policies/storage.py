@@ -7,6 +7,7 @@ import numpy as np
 
 from skillstream.errors import FileFormatError, InputError
 from skillstream.policies.gaussian import TabularGaussianModel, gaussian_tables
+from skillstream.policies.layout import TABLES
 from skillstream.policies.neural import NeuralModel, neural_model, shape_from
 from skillstream.policies.protocol import ConditionalModel
 from skillstream.policies.tabular import TabularModel, from_tables, tables_of
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from skillstream.policies.policy import OptionPolicy
 
 Model = TabularModel | ConditionalModel
-TABLES = ("selection", "action", "termination")
 
 
 def named_arrays(tree: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def pack(policy: "OptionPolicy") -> tuple[dict[str, np.ndarray], dict[str, Any]]
     model = policy.model
     if isinstance(model, TabularModel):
         return {**tables_of(model), "initial": policy.initial}, {"model": "tabular"}
-    kind = next((kind for kind, known in _KINDS.items() if type(model) is known), type(model).__name__)
+    kind = next((kind for kind, known in KINDS.items() if type(model) is known), type(model).__name__)
     arrays = {name: np.asarray(leaf) for name, leaf in named_arrays(model).items()}
     return {**arrays, "initial": policy.initial}, {"model": kind, "structure": model.structure()}
 
@@ -82,9 +82,9 @@ def unpack(
 def _template(where: str, header: dict[str, Any], like: Model | None) -> Any:
     """A model of the right structure, whatever its numbers."""
     kind = str(header.get("model"))
-    if like is not None and (type(like).__name__ == kind or type(like) is _KINDS.get(kind)):
+    if like is not None and (type(like).__name__ == kind or type(like) is KINDS.get(kind)):
         return like
-    if kind not in _KINDS:
+    if kind not in KINDS:
         raise FileFormatError(
             f"{where}: holds a policy of the kind {kind!r}, which is not known here; if it is a class of "
             "your own, give a policy of that class and shape as like="
@@ -110,4 +110,4 @@ def _refuse_non_finite(where: str, arrays: dict[str, np.ndarray]) -> None:
             raise FileFormatError(f"{where}: damaged: the array {name} holds a number that is not finite")
 
 
-_KINDS = {"neural": NeuralModel, "tabular gaussian": TabularGaussianModel}
+KINDS = {"neural": NeuralModel, "tabular gaussian": TabularGaussianModel}

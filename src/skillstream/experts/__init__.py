@@ -1,0 +1,1 @@
+"""Experts to learn from: policies known to be good, for every world with a short name."""
