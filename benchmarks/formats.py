@@ -121,15 +121,9 @@ def main() -> None:
         os.environ["MINARI_DATASETS_PATH"] = f"{folder}/minari"
         rows = [row(name, folder, demos) for name in BARE]
     nothing = peak("ss.Demonstrations([0], [0])", "")
-    publish(
-        "formats",
-        {
-            f"{STEPS:,} steps: {SIZE} float64 observations, a discrete action, a reward; {EPISODE} an episode": (
-                "Seconds, and the most memory that a fresh process held "
-                f"(one that reads nothing: {nothing:.0f} MiB).\n\n" + table(header, rows)
-            )
-        },
-    )
+    title = f"{STEPS:,} steps of {SIZE} float64 numbers, a discrete action and a reward, {EPISODE} an episode"
+    memory = f"the most memory that a fresh process held (one that reads nothing: {nothing:.0f} MiB)"
+    publish("formats", {title: f"Seconds, and {memory}.\n\n{table(header, rows)}"})
 
 
 if __name__ == "__main__":

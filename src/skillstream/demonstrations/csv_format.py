@@ -104,7 +104,8 @@ class _Table:
         ids = None
         if "episode" in layout.others:
             ids = self._numbers("episode", block, np.dtype(np.int64), None)
-        return self._pieces.piece(columns, missing, ids, lambda row: f"line {block.lines[row]}")
+        lines = block.lines  # alone: a piece may live long, and the text of its rows should not
+        return self._pieces.piece(columns, missing, ids, lambda row: f"line {lines[row]}")
 
     def _said(self, cells: list[str]) -> dict[str, np.dtype]:
         """The types that the header gives: `action_0:float32`."""
