@@ -622,7 +622,7 @@ def test_bad_parquet_content_is_named(tmp_path, columns, message):
 # Minari
 
 
-def minari_data_set(observation_space, action_space, observations, actions, **others):
+def minari_data_set(observation_space, action_space, observations, actions, data_format="hdf5", **others):
     from minari.data_collector.episode_buffer import EpisodeBuffer
 
     steps = len(actions)
@@ -638,18 +638,24 @@ def minari_data_set(observation_space, action_space, observations, actions, **ot
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="minari")  # it wants an author, and much more
         minari.create_dataset_from_buffers(
-            "theirs-v0", [buffer], observation_space=observation_space, action_space=action_space
+            "theirs-v0",
+            [buffer],
+            observation_space=observation_space,
+            action_space=action_space,
+            data_format=data_format,
         )
     return "minari:theirs-v0"
 
 
-def test_minari_spaces_become_columns():
+@pytest.mark.parametrize("data_format", ["hdf5", "arrow"])
+def test_minari_spaces_become_columns(data_format):
     path = minari_data_set(
         spaces.Dict({"at": spaces.Box(-9, 9, (2,)), "door": spaces.Discrete(2, start=4)}),
         spaces.Discrete(3, start=1),
-        {"at": np.arange(6.0).reshape(3, 2), "door": np.array([4, 5, 4])},
+        {"at": np.arange(6, dtype=np.float32).reshape(3, 2), "door": np.array([4, 5, 4])},
         np.array([3, 1]),
-        infos={"anything": np.zeros(3)},
+        data_format,
+        infos={"anything": np.zeros((3, 1))},  # Minari cannot read [3] from Arrow
     )
     found = ss.Demonstrations.load(path)
     assert found.observations.tolist() == [[0, 1, 1, 0], [2, 3, 0, 1]]
@@ -685,10 +691,10 @@ def test_a_damaged_minari_data_set_is_refused(minari_root):
     whole = (data / "main_data.hdf5").read_bytes()
     for kept in (0, 100, len(whole) // 2):
         (data / "main_data.hdf5").write_bytes(whole[:kept])
-        with pytest.raises(ss.FileFormatError, match="minari:pole-v0: not a whole Minari data set"):
+        with pytest.raises(ss.FileFormatError, match="minari:pole-v0: Minari cannot read it"):
             ss.Demonstrations.load("minari:pole-v0")
     (data / "metadata.json").write_text("{")
-    with pytest.raises(ss.FileFormatError, match="not a whole Minari data set"):
+    with pytest.raises(ss.FileFormatError, match="Minari cannot read it"):
         ss.Demonstrations.load("minari:pole-v0")
 
 
