@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Float
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.errors import InputError, RefusedStepWarning
+from skillstream.errors import ImpossibleDataError, InputError, RefusedStepWarning
 from skillstream.learning.ascent import adamax, start
 from skillstream.learning.config import BatchConfig
 from skillstream.learning.objective import Objective
@@ -269,7 +269,10 @@ class _HeldOut:
         """Whether to stop."""
         if self.demos is None:
             return False
-        self.values.append(smooth(policy, self.demos).log_likelihood / self.demos.num_steps)
+        try:
+            self.values.append(smooth(policy, self.demos).log_likelihood / self.demos.num_steps)
+        except ImpossibleDataError:  # tables that have not seen all that is held out
+            self.values.append(-np.inf)
         if self.values[-1] > max(self.policies):
             self.policies = {self.values[-1]: policy}
         return len(self.values) - 1 - int(np.argmax(self.values)) >= self.patience
