@@ -82,6 +82,22 @@ def test_a_callback_sees_every_iteration_and_can_stop(demos):
     assert seen[-1].policy is result.policy
 
 
+def test_of_several_starts_the_most_likely_is_kept(demos):
+    policy, seen = ss.OptionPolicy.tabular(2, 6, 3, seed=3), []
+    config = ss.BatchConfig(iterations=5, starts=4, seed=8)
+    result = ss.fit(policy, demos, config, callback=lambda progress: seen.append(progress))
+    alone = [
+        ss.fit(start, demos, ss.BatchConfig(iterations=5))
+        for start in (policy, *(policy.redrawn(seed=seed) for seed in (9, 10, 11)))
+    ]
+    assert [progress.start for progress in seen] == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5
+    best = max(alone, key=lambda one: one.log_likelihoods[-1])
+    assert len({one.log_likelihoods[-1] for one in alone}) == 4
+    np.testing.assert_array_equal(result.log_likelihoods, best.log_likelihoods)
+    stopped = ss.fit(policy, demos, config, callback=lambda progress: progress.start == 1)
+    assert stopped.log_likelihoods[0] == alone[0].log_likelihoods[0]
+
+
 def test_q_rises_above_its_value_before_the_m_step(demos):
     policy = ss.OptionPolicy.tabular(2, 6, 3, seed=3)
     result = ss.fit(policy, demos, ss.BatchConfig(iterations=10, track_objective=True))
@@ -140,7 +156,7 @@ def test_impossible_data_are_named():
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("iterations", 0), ("iterations", True), ("tolerance", -1.0), ("pseudo_count", -0.5)],
+    [("iterations", 0), ("iterations", True), ("starts", 0), ("tolerance", -1.0), ("pseudo_count", -0.5)],
 )
 def test_bad_settings_are_named(setting, value):
     with pytest.raises(ss.InputError, match=f"^{setting}: "):

@@ -33,6 +33,7 @@ class Progress:
     iteration: int
     log_likelihood: float  # of the policy this iteration began with
     policy: OptionPolicy  # as it is now
+    start: int = 0  # which of `BatchConfig.starts` this is
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,12 @@ class FitResult:
     objectives: Float[np.ndarray, "N"] | None = None  # Q after each M-step, if tracked
     penalties: dict[str, Float[np.ndarray, "N"]] | None = None  # L_b, L_v and L_KL, if tracked
     validation: Float[np.ndarray, "N"] | None = None  # held-out log-likelihood a step after each M-step
+    interrupted: bool = False  # whether the callback stopped the fit
+
+    @property
+    def quality(self) -> float:
+        """What several starts are compared by: the held-out log-likelihood, or the last one."""
+        return float(self.log_likelihoods[-1] if self.validation is None else self.validation.max())
 
 
 class _Learner(Protocol):
@@ -82,7 +89,7 @@ def fit(
     config
         Iterations, convergence, pseudo-counts, gradient steps, penalties.
     callback
-        Called after every iteration; the fit stops when it returns True.
+        Called after every iteration; the fit stops when it returns True, and tries no other start.
     validation
         Demonstrations to stop early by: the policy that explains them best is returned, once
         `config.patience` iterations have brought no better one.
@@ -98,9 +105,28 @@ def fit(
     True
     """
     config = config or BatchConfig()
+    fresh = [policy.redrawn(seed=config.seed + number) for number in range(1, config.starts)]
+    results: list[FitResult] = []
+    for start in (policy, *fresh):
+        results.append(_climb(start, len(results), demos, config, callback, validation, optimiser))
+        if results[-1].interrupted:
+            break
+    return max(results, key=lambda result: result.quality)
+
+
+def _climb(
+    policy: OptionPolicy,
+    number: int,
+    demos: Demonstrations,
+    config: BatchConfig,
+    callback: Callable[[Progress], bool | None] | None,
+    validation: Demonstrations | None,
+    optimiser: optax.GradientTransformation | None,
+) -> FitResult:
+    """Baum-Welch from one start."""
     learner = _learner(policy, demos, config, optimiser)
     history, tracked, held_out = [], [], _HeldOut(validation, config.patience, policy)
-    converged = False
+    converged = interrupted = False
     for iteration in range(config.iterations):
         history.append(learner.expect(policy))
         improved = learner.maximise(policy)
@@ -110,7 +136,10 @@ def fit(
         if config.track_objective:
             tracked.append(learner.terms(policy))
         stop = held_out.look_at(policy)
-        if callback is not None and callback(Progress(iteration, history[-1], policy)):
+        interrupted = callback is not None and bool(
+            callback(Progress(iteration, history[-1], policy, number))
+        )
+        if interrupted:
             break
         converged = stop or (
             config.tolerance > 0 and _has_converged(history, config.tolerance * demos.num_steps)
@@ -125,6 +154,7 @@ def fit(
         None if terms is None else np.asarray(terms.q),
         None if terms is None else {name: np.asarray(getattr(terms, name)) for name in _PENALTIES},
         held_out.history(),
+        interrupted,
     )
 
 

@@ -91,6 +91,8 @@ class BatchConfig:
     """Added to every expected count in the M-step (a symmetric Dirichlet prior); 0 is the paper's."""
     learn_initial: bool = False
     """Whether to learn mu, the option before an episode's first step, too."""
+    starts: int = 1
+    """Starts to learn from: the policy given, and others drawn anew; the most likely result is kept."""
     epochs: int = 50
     """Gradient steps only: passes over the data in every M-step."""
     batch_size: int | None = 32
@@ -104,7 +106,7 @@ class BatchConfig:
     patience: int = 5
     """With validation data: iterations without a better held-out likelihood before the fit stops."""
     seed: int = 0
-    """Of the order in which gradient steps meet the samples, and of restarts."""
+    """Of the order in which gradient steps meet the samples, and of the starts drawn anew."""
     track_objective: bool = False
     """Whether to record Baum's auxiliary function Q after every M-step."""
 
@@ -112,6 +114,7 @@ class BatchConfig:
         _check_whole("iterations", self.iterations, 1)
         _check_number("tolerance", self.tolerance, 0)
         _check_number("pseudo_count", self.pseudo_count, 0)
+        _check_whole("starts", self.starts, 1)
         _check_whole("epochs", self.epochs, 1)
         if self.batch_size is not None:
             _check_whole("batch_size", self.batch_size, 1)
