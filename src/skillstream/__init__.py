@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillstream.acting.agent import Agent
+    from skillstream.acting.collection import collect
+    from skillstream.acting.evaluation import Evaluation, evaluate
     from skillstream.demonstrations.dataset import Demonstrations
+    from skillstream.demonstrations.formats import stream_episodes
     from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
     from skillstream.errors import (
         FileFormatError,
         ImpossibleDataError,
         ImpossibleSampleWarning,
         InputError,
+        MissingExtraError,
         RefusedStepWarning,
         SkillstreamError,
     )
@@ -35,11 +39,13 @@ _HOMES = {
     "Conditionals": "policies.protocol",
     "Demonstrations": "demonstrations.dataset",
     "DiagonalGaussian": "policies.distributions",
+    "Evaluation": "acting.evaluation",
     "FileFormatError": "errors",
     "GaussianActions": "policies.neural",
     "ImpossibleDataError": "errors",
     "ImpossibleSampleWarning": "errors",
     "InputError": "errors",
+    "MissingExtraError": "errors",
     "OnlineConfig": "learning.config",
     "OnlineLearner": "learning.online",
     "OptionPolicy": "policies.policy",
@@ -48,13 +54,16 @@ _HOMES = {
     "RefusedStepWarning": "errors",
     "SkillstreamError": "errors",
     "clone": "learning.batch",
+    "collect": "acting.collection",
     "decode": "policies.posteriors",
+    "evaluate": "acting.evaluation",
     "fit": "learning.batch",
     "flatten_actions": "demonstrations.spaces",
     "flatten_observations": "demonstrations.spaces",
     "predict_actions": "policies.posteriors",
     "sample_paths": "policies.posteriors",
     "smooth": "policies.posteriors",
+    "stream_episodes": "demonstrations.formats",
 }
 
 __version__ = "0.1.0"
@@ -66,11 +75,13 @@ __all__ = [
     "Conditionals",
     "Demonstrations",
     "DiagonalGaussian",
+    "Evaluation",
     "FileFormatError",
     "GaussianActions",
     "ImpossibleDataError",
     "ImpossibleSampleWarning",
     "InputError",
+    "MissingExtraError",
     "OnlineConfig",
     "OnlineLearner",
     "OptionPolicy",
@@ -79,13 +90,16 @@ __all__ = [
     "RefusedStepWarning",
     "SkillstreamError",
     "clone",
+    "collect",
     "decode",
+    "evaluate",
     "fit",
     "flatten_actions",
     "flatten_observations",
     "predict_actions",
     "sample_paths",
     "smooth",
+    "stream_episodes",
 ]
 
 

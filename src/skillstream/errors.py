@@ -17,6 +17,10 @@ class FileFormatError(SkillstreamError, ValueError):
     """A file is damaged, of another kind, or of a version this library does not know."""
 
 
+class MissingExtraError(SkillstreamError, ImportError):
+    """A library that one of skillstream's extras brings is not installed; the message says which extra."""
+
+
 class ImpossibleSampleWarning(UserWarning):
     """A streamed sample had probability zero and was learnt from as if its action were missing."""
 

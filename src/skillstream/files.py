@@ -6,10 +6,11 @@ header entry is checked against what the reader expects.
 
 import json
 import os
-import tempfile
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -20,24 +21,42 @@ from skillstream.errors import FileFormatError
 _HEADER = "skillstream"
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` to `path` so that a crash leaves either the old file or the new one."""
+@contextmanager
+def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A binary file to write that takes the place of `path` when the block ends well, and else vanishes."""
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"path: there is no folder {path.parent} to write {path.name} into; create it")
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        with temporary.open("xb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            raise not_written(path, error) from error
         raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
+    """`error`, of the same class, told so that a user knows what is on the disk now."""
+    reason = os.strerror(error.errno or 0).lower()
+    return OSError(error.errno, f"cannot write {path} ({reason}); nothing was written, what was there is kept")
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` to `path` so that a crash leaves either the old file or the new one."""
+    with open_whole(path) as file:
+        file.write(data)
 
 
 def save_arrays(

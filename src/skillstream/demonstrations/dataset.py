@@ -1,6 +1,7 @@
 """The columnar data set: checked once, on construction, and never changed afterwards."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -74,6 +75,32 @@ class Demonstrations:
             if column is not None:
                 column.flags.writeable = False
             object.__setattr__(self, name, column)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "Demonstrations":
+        """The data set at `path`: .npz, .parquet, .csv, .jsonl, "minari:NAME", or a folder by `imitation`.
+
+        `stream_episodes` reads the same episode by episode. Nothing is downloaded, and no pickle is read.
+        """
+        from skillstream.demonstrations.formats import load
+
+        return load(path)
+
+    @staticmethod
+    def from_trajectories(trajectories: Iterable[Any]) -> "Demonstrations":
+        """Trajectories of the `imitation` library, or whatever has `obs` `[T + 1, ...]` and `acts` `[T, ...]`.
+
+        The observation after the last action is left out. `rews` are taken where they are there.
+        """
+        from skillstream.demonstrations.trajectories import from_trajectories
+
+        return from_trajectories(trajectories)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `path`, whole or not at all: .npz, .parquet, .csv, .jsonl, or "minari:NAME"."""
+        from skillstream.demonstrations.formats import save
+
+        save(path, self)
 
     @property
     def num_steps(self) -> int:

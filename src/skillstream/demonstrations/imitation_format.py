@@ -1,0 +1,80 @@
+"""Folders of trajectories as the `imitation` library saves them: Arrow files of Hugging Face `datasets`.
+
+A row is a trajectory: `obs` (one more than `acts`), `acts`, perhaps `rews`. What could run code on being
+read (`infos`, written by jsonpickle) is not touched.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skillstream.demonstrations.pieces import Piece, one_episode, optional
+from skillstream.demonstrations.trajectories import without_last
+from skillstream.errors import FileFormatError
+
+_STATE = "state.json"
+
+
+def read(folder: Path) -> Iterator[Piece]:
+    """A trajectory at a time."""
+    pa = optional("pyarrow", "parquet", "reading trajectories of imitation")
+    index = 0
+    for file in _arrow_files(folder):
+        try:
+            with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
+                for batch in reader:
+                    batch.validate(full=True)
+                    for row in range(batch.num_rows):
+                        yield _trajectory(file, batch, row, index)
+                        index += 1
+        except (pa.ArrowException, OSError) as error:
+            raise FileFormatError(f"{file}: not a whole Arrow file ({error}); it may be truncated") from error
+
+
+def _arrow_files(folder: Path) -> list[Path]:
+    """The files that the folder's own list names, none of them outside."""
+    try:
+        names = [entry["filename"] for entry in json.loads((folder / _STATE).read_text())["_data_files"]]
+    except FileNotFoundError as error:
+        raise FileFormatError(
+            f"{folder}: a folder without {_STATE}: not trajectories as imitation.data.serialize.save writes them"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileFormatError(f"{folder / _STATE}: damaged: it lists no data files ({error})") from error
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or not (folder / name).is_file():
+            raise FileFormatError(f"{folder / _STATE}: names {name!r}, which is no file in the folder")
+    return [folder / name for name in names]
+
+
+def _trajectory(file: Path, batch: Any, row: int, index: int) -> Piece:
+    place = f"{file}: trajectory {index}"
+    missing = [name for name in ("obs", "acts") if name not in batch.schema.names]
+    if missing:
+        raise FileFormatError(
+            f"{file}: there is no column {missing[0]!r} among {batch.schema.names}; "
+            "not trajectories as imitation writes them"
+        )
+    obs, acts = (_array(place, name, batch.column(name)[row]) for name in ("obs", "acts"))
+    rews = _array(place, "rews", batch.column("rews")[row]) if "rews" in batch.schema.names else None
+    return one_episode(without_last(place, obs, acts, rews), f"trajectory {index}")
+
+
+def _array(place: str, name: str, scalar: Any) -> np.ndarray:
+    """Lists of numbers, perhaps of lists, as an array; nothing is copied through Python."""
+    values, shape = getattr(scalar, "values", None), []
+    while values is not None and hasattr(values, "value_lengths"):
+        counts = values.value_lengths().to_numpy(zero_copy_only=False)
+        if values.null_count or not len(counts) or (counts != counts[0]).any():
+            raise FileFormatError(f"{place}: {name}: the lists in it are empty or differ in length")
+        shape.append(int(counts[0]))
+        values = values.flatten()
+    if values is None or values.null_count:
+        raise FileFormatError(f"{place}: {name}: must be a list of numbers, with none missing")
+    array = values.to_numpy(zero_copy_only=False)
+    if array.dtype.kind not in "iuf":
+        raise FileFormatError(f"{place}: {name}: must be numbers, found {values.type}")
+    return array.reshape(-1, *shape)

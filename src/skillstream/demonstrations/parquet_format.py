@@ -1,0 +1,152 @@
+"""Parquet: one row a step (see `step_table`), observations and actions as numbered columns or as lists."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skillstream.demonstrations.dataset import Demonstrations
+from skillstream.demonstrations.pieces import Columns, Piece, optional
+from skillstream.demonstrations.step_table import (
+    SINGLE,
+    EpisodeStarts,
+    Layout,
+    comes_back,
+    fields_of,
+    understand,
+)
+from skillstream.errors import FileFormatError
+from skillstream.files import open_whole
+
+_ROWS = 2**16
+
+
+def write(path: Path, demos: Demonstrations) -> None:
+    """Write row groups of 65,536 steps, so that readers need not hold more."""
+    pa, pq = _arrow()
+    with open_whole(path) as file:
+        writer = None
+        for fields in fields_of(demos, _ROWS):
+            arrays = [pa.array(f.values, mask=f.missing) for f in fields]
+            table = pa.Table.from_arrays(arrays, names=[f.name for f in fields])
+            writer = writer or pq.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+        writer.close()
+
+
+def read(path: Path) -> Iterator[Piece]:
+    """Batches of rows."""
+    pa, pq = _arrow()
+    try:
+        with pq.ParquetFile(path) as file:
+            layout = understand(str(path), file.schema_arrow.names)
+            starts, first = EpisodeStarts(), 0
+            for batch in file.iter_batches(_ROWS, columns=layout.names()):
+                yield _piece(path, layout, batch, first, starts)
+                first += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise FileFormatError(f"{path}: not a whole Parquet file ({error}); it may be truncated") from error
+
+
+def _arrow() -> tuple[Any, Any]:
+    purpose = "reading and writing Parquet"
+    return optional("pyarrow", "parquet", purpose), optional("pyarrow.parquet", "parquet", purpose)
+
+
+def _piece(path: Path, layout: Layout, batch: Any, first: int, finder: EpisodeStarts) -> Piece:
+    def place(row: int) -> str:
+        return f"row {first + row}"
+
+    table = _Batch(f"{path}: {place(0)} and on", batch)
+    columns: Columns = {"observations": table.group(layout.observations)}
+    columns["actions"] = table.group(layout.actions, gaps=True)
+    for name in layout.others & set(SINGLE):
+        columns[SINGLE[name]] = table.numbers(name, boolean=name == "action_mask")
+    missing = table.missing(layout.actions)
+    if missing is not None:
+        columns["action_mask"] = columns.get("action_mask", np.True_) & ~missing
+    if "episode" not in layout.others:
+        starts = np.zeros(batch.num_rows, bool)
+        starts[:1] = first == 0
+        return Piece(columns, starts, place)
+    ids = table.numbers("episode")
+    starts, again = finder.find(ids)
+    if again is not None:
+        raise comes_back(f"{path}: {place(again)}", int(ids[again]))
+    return Piece(columns, starts, place)
+
+
+class _Batch:
+    """Some rows, given out as NumPy's arrays."""
+
+    def __init__(self, where: str, batch: Any) -> None:
+        self._where = where
+        self._batch = batch
+        self._pa, _ = _arrow()
+
+    def group(self, names: tuple[str, ...], gaps: bool = False) -> np.ndarray:
+        """The observations, or the actions, which may have gaps."""
+        if "_" in names[0]:
+            return np.stack([self.numbers(name, gaps) for name in names], 1)
+        column = self._batch.column(names[0])
+        types = self._pa.types
+        lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+        if any(is_one(column.type) for is_one in lists):
+            return self._lists(names[0], column, gaps)
+        return self.numbers(names[0], gaps)
+
+    def missing(self, names: tuple[str, ...]) -> np.ndarray | None:
+        """The rows that hold no action, or None if all do."""
+        columns = [self._batch.column(name) for name in names]
+        if not any(column.null_count for column in columns):
+            return None
+        empty = np.array([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
+        part = empty.any(0) & ~empty.all(0)
+        if part.any():
+            row = int(np.argmax(part))
+            raise FileFormatError(
+                f"{self._where}: the action {row} rows on is null in a part of its columns; make it null in all"
+            )
+        return empty[0]
+
+    def numbers(self, name: str, gaps: bool = False, boolean: bool = False) -> np.ndarray:
+        """A column of numbers; null becomes 0 where there may be gaps."""
+        return self._plain(name, self._batch.column(name), gaps, boolean)
+
+    def _plain(self, name: str, column: Any, gaps: bool, boolean: bool = False) -> np.ndarray:
+        types = self._pa.types
+        if boolean:
+            fits = types.is_boolean(column.type)
+        else:
+            fits = types.is_integer(column.type) or types.is_floating(column.type)
+        if name in ("episode", "true_option"):
+            fits = types.is_integer(column.type)
+        if not fits:
+            wanted = "booleans" if boolean else "numbers (whole ones for episode and true_option)"
+            raise FileFormatError(f"{self._where}: {name}: must hold {wanted}, found {column.type}")
+        if column.null_count and not gaps:
+            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise FileFormatError(
+                f"{self._where}: {name}: null {row} rows on; only actions may be null; fill it in or drop the row"
+            )
+        return column.fill_null(0).to_numpy(zero_copy_only=False) if column.null_count else _numpy(column)
+
+    def _lists(self, name: str, column: Any, gaps: bool) -> np.ndarray:
+        """A column of lists, all of the same length."""
+        flat = self._plain(name, column.flatten(), gaps=False)
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        if not gaps and not there.all():
+            raise FileFormatError(f"{self._where}: {name}: null {int(np.argmin(there))} rows on; fill it in")
+        counts = column.drop_null().value_lengths().to_numpy(zero_copy_only=False)
+        if not len(counts) or (counts != counts[0]).any() or counts[0] == 0:
+            raise FileFormatError(
+                f"{self._where}: {name}: the lists are empty or differ in length; all steps must hold the same"
+            )
+        rows = np.zeros((len(there), int(counts[0])), flat.dtype)
+        rows[there] = flat.reshape(-1, int(counts[0]))
+        return rows
+
+
+def _numpy(column: Any) -> np.ndarray:
+    return column.to_numpy(zero_copy_only=False)

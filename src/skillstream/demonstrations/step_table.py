@@ -1,0 +1,140 @@
+"""One row a step: the columns of a CSV or Parquet file, and what they mean.
+
+    episode, observation | observation_0, observation_1, ..., action | action_0, action_1, ...,
+    reward, true_option, action_mask
+
+Without `episode` all rows are one episode. A column `step` may be there and is not read. What was not
+recorded of the actions is left empty (null).
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skillstream.demonstrations.dataset import Demonstrations
+from skillstream.errors import FileFormatError
+
+SINGLE = {"reward": "rewards", "true_option": "true_options", "action_mask": "action_mask"}
+_OTHERS = ("episode", *SINGLE, "step")
+_NUMBERED = re.compile(r"(observation|action)_(0|[1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns of a table hold what."""
+
+    observations: tuple[str, ...]
+    actions: tuple[str, ...]
+    others: frozenset[str]
+
+    def names(self) -> list[str]:
+        """Every column to be read."""
+        return [*self.observations, *self.actions, *sorted(self.others - {"step"})]
+
+
+def understand(where: str, names: Sequence[str]) -> Layout:
+    """The layout that the names of a table's columns mean."""
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice:
+        raise FileFormatError(f"{where}: the column {twice[0]!r} is there twice; remove one")
+    unknown = [n for n in names if n not in (*_OTHERS, "observation", "action") and not _NUMBERED.fullmatch(n)]
+    if unknown:
+        raise FileFormatError(f"{where}: the column {unknown[0]!r} is not known{_hint(unknown[0])}")
+    groups = {kind: _group(where, names, kind) for kind in ("observation", "action")}
+    return Layout(groups["observation"], groups["action"], frozenset(names) & frozenset(_OTHERS))
+
+
+def _group(where: str, names: Sequence[str], kind: str) -> tuple[str, ...]:
+    """`kind`, or `kind_0` to the last in the order of their numbers."""
+    numbered = [name for name in names if _NUMBERED.fullmatch(name) and name.startswith(kind)]
+    if kind in names and numbered:
+        raise FileFormatError(f"{where}: there are both {kind!r} and {numbered[0]!r}; keep one way of naming")
+    if kind in names:
+        return (kind,)
+    if not numbered:
+        raise FileFormatError(
+            f"{where}: there is no column {kind!r} (nor {kind}_0, {kind}_1, ...) among {list(names)}; "
+            "the first row must name the columns"
+        )
+    expected = tuple(f"{kind}_{i}" for i in range(len(numbered)))
+    missing = [name for name in expected if name not in numbered]
+    if missing:
+        raise FileFormatError(f"{where}: the column {missing[0]!r} is missing; count from 0 without gaps")
+    return expected
+
+
+def _hint(name: str) -> str:
+    known = [*_OTHERS, "observation", "action", "observation_0", "action_0"]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return "; known are " + ", ".join(known) + "; rename or remove it"
+
+
+class EpisodeStarts:
+    """Finds in the `episode` column where an episode begins, block after block."""
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._seen: set[int] = set()
+
+    def find(self, ids: np.ndarray) -> tuple[np.ndarray, int | None]:
+        """Booleans, True where an episode begins; and the row of an episode that was there before, if any."""
+        starts = np.ones(len(ids), bool)
+        starts[1:] = ids[1:] != ids[:-1]
+        if len(ids) and self._last is not None:
+            starts[0] = ids[0] != self._last
+        for row in np.flatnonzero(starts).tolist():
+            if int(ids[row]) in self._seen:
+                return starts, row
+            self._seen.add(int(ids[row]))
+        if len(ids):
+            self._last = int(ids[-1])
+        return starts, None
+
+
+def comes_back(place: str, episode: int) -> FileFormatError:
+    """The error for an episode whose rows are not together."""
+    return FileFormatError(
+        f"{place}: episode {episode} comes back after another; keep the rows of an episode together "
+        "(sort the file by episode and step)"
+    )
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column to be written: its numbers, and the rows that have none."""
+
+    name: str
+    values: np.ndarray
+    missing: np.ndarray | None = None
+    guessable: bool = True  # from numbers in text alone
+
+
+def fields_of(demos: Demonstrations, rows: int) -> Iterator[list[Field]]:
+    """The columns to be written, by blocks of `rows` steps."""
+    ids = np.repeat(np.arange(demos.num_episodes), demos.episode_lengths)
+    missing = None if demos.action_mask is None else ~demos.action_mask
+    whole = [Field("episode", ids)]
+    whole += _spread("observation", demos.observations, None)
+    whole += _spread("action", demos.actions, missing)
+    for name, column in SINGLE.items():
+        values = getattr(demos, column)
+        if values is not None:
+            whole.append(Field(name, values))
+    for first in range(0, demos.num_steps, rows):
+        part = slice(first, first + rows)
+        yield [
+            Field(f.name, f.values[part], None if f.missing is None else f.missing[part], f.guessable)
+            for f in whole
+        ]
+
+
+def _spread(kind: str, column: np.ndarray, missing: np.ndarray | None) -> list[Field]:
+    guessable = column.dtype == np.int64 or (column.dtype == np.float64 and missing is None)
+    if column.ndim == 1:
+        return [Field(kind, column, missing, guessable)]
+    return [Field(f"{kind}_{i}", column[:, i], missing, guessable) for i in range(column.shape[1])]
