@@ -26,7 +26,9 @@ def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A binary file to write that takes the place of `path` when the block ends well, and else vanishes."""
     path = Path(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"path: there is no folder {path.parent} to write {path.name} into; create it")
+        raise FileNotFoundError(
+            f"path: there is no folder {path.parent} to write {path.name} into; create it"
+        )
     temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
         with temporary.open("xb") as file:
@@ -50,7 +52,9 @@ def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
     """`error`, of the same class, told so that a user knows what is on the disk now."""
     reason = os.strerror(error.errno or 0).lower()
-    return OSError(error.errno, f"cannot write {path} ({reason}); nothing was written, what was there is kept")
+    return OSError(
+        error.errno, f"cannot write {path} ({reason}); nothing was written, what was there is kept"
+    )
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

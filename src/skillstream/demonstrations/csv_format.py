@@ -82,7 +82,9 @@ class _Table:
         self._path = path
         cells = [cell.strip() for cell in header]
         if len(cells) == 1 and (";" in cells[0] or "\t" in cells[0]):
-            raise FileFormatError(f"{path}, line 1: the columns must be separated by commas, found {cells[0]!r}")
+            raise FileFormatError(
+                f"{path}, line 1: the columns must be separated by commas, found {cells[0]!r}"
+            )
         names = [cell.partition(":")[0] for cell in cells]
         self._header = names
         self._layout: Layout = understand(f"{path}, line 1", names)
@@ -173,9 +175,7 @@ class _Table:
             row = next(i for i, cell in enumerate(cells) if cell.strip().lower() not in _TRUTH)
             raise self._cell(block, name, row, "true or false", "write true or false") from None
 
-    def _numbers(
-        self, name: str, block: _Block, dtype: np.dtype, missing: np.ndarray | None
-    ) -> np.ndarray:
+    def _numbers(self, name: str, block: _Block, dtype: np.dtype, missing: np.ndarray | None) -> np.ndarray:
         cells = block.cells[name]
         if missing is not None:
             cells = ["0" if empty else cell for cell, empty in zip(cells, missing, strict=True)]

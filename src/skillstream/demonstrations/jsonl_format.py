@@ -42,7 +42,9 @@ def write(path: Path, demos: Demonstrations) -> None:
     dtypes = {}
     for name in ("observations", "actions"):
         dtype = getattr(demos, name).dtype
-        if dtype == np.float32 or (name == "actions" and dtype == np.float64 and demos.action_mask is not None):
+        if dtype == np.float32 or (
+            name == "actions" and dtype == np.float64 and demos.action_mask is not None
+        ):
             dtypes[name] = str(dtype)
     with open_whole(path) as file:
         for episode in demos:
@@ -133,7 +135,9 @@ def _episode(path: Path, line: int, record: Record) -> Piece:
     dtypes = record.get("dtypes", {})
     fits = isinstance(dtypes, dict) and all(d in _FLOATS for d in dtypes.values())
     if not fits or not dtypes.keys() <= columns.keys():
-        raise FileFormatError(f"{where}: dtypes: must give columns one of {', '.join(_FLOATS)}, found {dtypes}")
+        raise FileFormatError(
+            f"{where}: dtypes: must give columns one of {', '.join(_FLOATS)}, found {dtypes}"
+        )
     columns |= {name: columns[name].astype(dtype) for name, dtype in dtypes.items()}
     return one_episode(columns, f"line {line}")
 
@@ -173,7 +177,9 @@ def _values(place: Place, name: str, records: Sequence[Record]) -> list[Any]:
 
 def _actions(place: Place, actions: list[Any], mask: list[Any] | None) -> Columns:
     """The actions, 0 where they were not recorded, and the mask if it is needed."""
-    missing = np.array([action is None or (isinstance(action, list) and None in action) for action in actions])
+    missing = np.array(
+        [action is None or (isinstance(action, list) and None in action) for action in actions]
+    )
     if missing.any():
         model = next((a for a, gap in zip(actions, missing, strict=True) if not gap), actions[0])
         zero = [0] * len(model) if isinstance(model, list) else 0
@@ -182,9 +188,13 @@ def _actions(place: Place, actions: list[Any], mask: list[Any] | None) -> Column
     if mask is not None:
         odd = [row for row, value in enumerate(mask) if not isinstance(value, bool)]
         if odd:
-            raise FileFormatError(f"{place(odd[0])}: action_mask: must be true or false, found {mask[odd[0]]!r}")
+            raise FileFormatError(
+                f"{place(odd[0])}: action_mask: must be true or false, found {mask[odd[0]]!r}"
+            )
         if len(mask) != len(actions):
-            raise FileFormatError(f"{place(0)}: action_mask: has {len(mask)} steps, but actions {len(actions)}")
+            raise FileFormatError(
+                f"{place(0)}: action_mask: has {len(mask)} steps, but actions {len(actions)}"
+            )
         missing = missing | ~np.array(mask, bool)
     if mask is not None or missing.any():
         columns["action_mask"] = ~missing

@@ -34,7 +34,9 @@ def write(name: str, demos: Demonstrations) -> None:
     minari = _minari()
     final = _folder(name)
     if final.exists():
-        raise FileExistsError(f"path: there is a Minari data set {name} already, in {final}; take another version")
+        raise FileExistsError(
+            f"path: there is a Minari data set {name} already, in {final}; take another version"
+        )
     with _whole_folder(final) as folder:
         spaces = _space_of(demos.observations, True), _space_of(demos.actions, False)
         storage = optional("minari.dataset.minari_storage", "minari", _PURPOSE).MinariStorage.new(
@@ -81,7 +83,9 @@ def _folder(name: str) -> Path:
     try:
         parse(name)
     except (ValueError, TypeError) as error:
-        raise InputError(f"path: {name!r} is not a name of a Minari data set, like 'pole/expert-v0'") from error
+        raise InputError(
+            f"path: {name!r} is not a name of a Minari data set, like 'pole/expert-v0'"
+        ) from error
     return optional("minari.storage.datasets_root_dir", "minari", _PURPOSE).get_dataset_path(name)
 
 
@@ -145,7 +149,9 @@ def _refuse_false_sizes(name: str, data: Path) -> None:
         metadata = json.loads((data / "metadata.json").read_text())
         absent = [key for key in ("observation_space", "action_space") if key not in metadata]
         if absent:
-            raise FileFormatError(f"minari:{name}: its metadata have no {absent[0]}; save it with a newer Minari")
+            raise FileFormatError(
+                f"minari:{name}: its metadata have no {absent[0]}; save it with a newer Minari"
+            )
         if metadata.get("data_format") == "hdf5":
             _check_hdf5(name, data / "main_data.hdf5")
     except (OSError, TypeError, json.JSONDecodeError) as error:

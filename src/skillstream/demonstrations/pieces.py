@@ -235,4 +235,3 @@ def _column(part: Piece, name: str) -> np.ndarray:
 
 def _width(column: np.ndarray) -> str:
     return "one number" if column.ndim == 1 else f"{column.shape[1]} in a list"
-

@@ -40,7 +40,9 @@ def understand(where: str, names: Sequence[str]) -> Layout:
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if twice:
         raise FileFormatError(f"{where}: the column {twice[0]!r} is there twice; remove one")
-    unknown = [n for n in names if n not in (*_OTHERS, "observation", "action") and not _NUMBERED.fullmatch(n)]
+    unknown = [
+        n for n in names if n not in (*_OTHERS, "observation", "action") and not _NUMBERED.fullmatch(n)
+    ]
     if unknown:
         raise FileFormatError(f"{where}: the column {unknown[0]!r} is not known{_hint(unknown[0])}")
     groups = {kind: _group(where, names, kind) for kind in ("observation", "action")}

@@ -34,7 +34,9 @@ def _pieces(trajectories: Iterable[Any]) -> Iterator[Piece]:
         place = f"trajectory {index}"
         absent = [name for name in ("obs", "acts") if not hasattr(trajectory, name)]
         if absent:
-            raise InputError(f"{place}: a {type(trajectory).__name__} without {absent[0]!r}; give obs and acts")
+            raise InputError(
+                f"{place}: a {type(trajectory).__name__} without {absent[0]!r}; give obs and acts"
+            )
         rews = getattr(trajectory, "rews", None)
         steps = in_steps_of(place)
         obs, acts = (numbers(name, steps, getattr(trajectory, name)) for name in ("obs", "acts"))

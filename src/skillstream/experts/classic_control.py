@@ -1,6 +1,7 @@
 """Gymnasium's classic control worlds, many at once: the same physics as arrays, for fast Q-learning.
 
-Each world is a set of pure functions of the states `[n, D]`; the tests hold them against Gymnasium step by step.
+Each world is a set of pure functions of the states `[n, D]`; the tests hold them against Gymnasium's step
+by step.
 """
 
 from dataclasses import dataclass, field

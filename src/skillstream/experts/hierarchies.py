@@ -24,7 +24,9 @@ def grid_world_hierarchy(wind: float = 0.1) -> OptionPolicy:
     costs = 1 + (CRASH_COST - 1) * layout.crash_chances(wind)
     ways, lengths = zip(*(_way_to(site, rules.moves, costs, HOVER) for site in layout.sites), strict=True)
     nearer = np.eye(2)[np.argmin(lengths, 0)]
-    selection = np.stack([np.tile([1.0, 0.0], (cells, 1)), np.tile([0.0, 1.0], (cells, 1)), nearer, nearer], 1)
+    selection = np.stack(
+        [np.tile([1.0, 0.0], (cells, 1)), np.tile([0.0, 1.0], (cells, 1)), nearer, nearer], 1
+    )
     stop = 1 - selection
     stop[:, 3] = 0
     for option, site in enumerate(layout.sites):

@@ -82,15 +82,13 @@ TRAININGS = {
             ]
         ),
         QLearningConfig(
-            steps=20_000, evaluations=40, exploration=(0.3, 0.001), patience=2000, evaluation_episodes=300
+            steps=20_000, evaluations=100, exploration=(0.3, 0.02), patience=2000, evaluation_episodes=200
         ),
     ),
     "pendulum": Training(
         PendulumWorld(),
         Bins([_centred(np.pi, 31, 1.5), _centred(8.0, 31, 1.5)], _pendulum_angle),
-        QLearningConfig(
-            steps=20_000, evaluations=40, discount=0.98, wandering=0.3, evaluation_episodes=500
-        ),
+        QLearningConfig(steps=20_000, evaluations=40, discount=0.98, wandering=0.3, evaluation_episodes=500),
     ),
     "mountain-car": Training(
         MountainCarWorld(),
@@ -178,7 +176,9 @@ def cache_directory() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "skillstream"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "skillstream" / "Cache"
+        return (
+            Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "skillstream" / "Cache"
+        )
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skillstream"
 
 
