@@ -4,7 +4,7 @@ Each world is a set of pure functions of the states `[n, D]`; the tests hold the
 by step.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,18 +12,17 @@ from jaxtyping import Bool, Float, Int
 
 
 class BatchWorld(Protocol):
-    """What Q-learning needs of a world.
+    """What Q-learning needs of a world."""
 
-    Attributes
-    ----------
-    num_actions
-        How many actions there are.
-    time_limit
-        Steps after which an episode is cut off.
-    """
+    @property
+    def num_actions(self) -> int:
+        """How many actions there are."""
+        ...
 
-    num_actions: int
-    time_limit: int
+    @property
+    def time_limit(self) -> int:
+        """Steps after which an episode is cut off."""
+        ...
 
     def start(self, rng: np.random.Generator, count: int) -> Float[np.ndarray, "n D"]:
         """States where episodes begin, as Gymnasium draws them."""
@@ -150,7 +149,7 @@ class AcrobotWorld:
 
     num_actions: int = 3
     time_limit: int = 500
-    limits: tuple[float, ...] = field(default=(4 * np.pi, 9 * np.pi))
+    limits: tuple[float, float] = (4 * np.pi, 9 * np.pi)
 
     def start(self, rng, count):
         """As Gymnasium draws them."""
