@@ -7,7 +7,8 @@ import pytest
 import skillstream as ss
 
 GAMMAS = {
-    "uniform": (ss.OnlineConfig(min_samples=60), lambda t: 1 / t),
+    "uniform": (ss.OnlineConfig(min_samples=60, weights="uniform"), lambda t: 1 / t),
+    "growing": (ss.OnlineConfig(min_samples=60), lambda t: 3 / (t + 2)),
     "polynomial": (
         ss.OnlineConfig(min_samples=60, weights="polynomial", forgetting=0.7),
         lambda t: t**-0.7,
@@ -46,7 +47,7 @@ def test_the_statistics_are_the_papers_phi(demos):
     literal = oracles.LiteralOnline(policy, min_samples=10_000)
     for state, action, start in zip(demos.observations, demos.actions, demos.episode_starts, strict=True):
         literal.step(state, action, start)
-    learner = ss.OnlineLearner(policy, ss.OnlineConfig(min_samples=10_000))
+    learner = ss.OnlineLearner(policy, ss.OnlineConfig(min_samples=10_000, weights="uniform"))
     learner.partial_fit(demos.observations, demos.actions, demos.episode_starts)
     np.testing.assert_allclose(literal.phi.sum(), 1, rtol=1e-12)
     for name, count in literal.counts().items():

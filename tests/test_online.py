@@ -13,6 +13,7 @@ from skillstream.learning.weights import Weights
 
 CONFIGS = {
     "as it comes": ss.OnlineConfig(min_samples=50),
+    "the paper's": ss.OnlineConfig(min_samples=50, weights="uniform"),
     "pseudo-counts": ss.OnlineConfig(min_samples=20, pseudo_count=0.5),
     "every tenth": ss.OnlineConfig(min_samples=30, update_every=10),
     "frozen": ss.OnlineConfig(update_every=0),
@@ -165,7 +166,9 @@ def test_a_forgotten_row_keeps_what_it_last_said():
 def test_it_follows_an_expert_that_changes():
     policy = ss.OptionPolicy.tabular(1, 1, 2, seed=0)
     actions = np.repeat([0, 1], 5000)
-    remembers = ss.OnlineLearner(policy).partial_fit(np.zeros(10_000, int), actions)
+    remembers = ss.OnlineLearner(policy, ss.OnlineConfig(weights="uniform")).partial_fit(
+        np.zeros(10_000, int), actions
+    )
     forgets = ss.OnlineLearner(
         policy, ss.OnlineConfig(weights="constant", forgetting=0.01, pseudo_count=0.01)
     )
@@ -186,13 +189,13 @@ def test_weights_hold_over_ten_million_samples():
 
 def test_an_impossible_sample_is_counted_said_and_survived():
     policy = worlds.deterministic(0)
-    learner = ss.OnlineLearner(policy, ss.OnlineConfig(min_samples=1000))
+    learner = ss.OnlineLearner(policy, ss.OnlineConfig(min_samples=1000, weights="uniform"))
     with pytest.warns(ss.ImpossibleSampleWarning, match="1 of 3 samples"):
         learner.partial_fit([0, 0, 1], [0, 1, 0])
     assert learner.num_impossible == 1
     np.testing.assert_array_equal(learner.option_probabilities, [1, 0])
     assert learner.statistics["action"][0, 0].tolist() == [1, 1]
-    same = ss.OnlineLearner(policy, ss.OnlineConfig(min_samples=1000))
+    same = ss.OnlineLearner(policy, ss.OnlineConfig(min_samples=1000, weights="uniform"))
     same.partial_fit([0, 0, 1], [0, 1, 0], action_mask=[True, False, True])
     assert same.log_likelihood == learner.log_likelihood
     assert same.num_impossible == 0
@@ -259,8 +262,16 @@ def test_bad_settings_are_named(setting, value):
 
 
 @pytest.mark.parametrize(
-    ("weights", "forgetting"), [("polynomial", 0.5), ("polynomial", 1.1), ("constant", 1.0)]
+    ("weights", "forgetting"), [("growing", 0.9), ("polynomial", 0.5), ("polynomial", 1.1), ("constant", 1.0)]
 )
 def test_forgetting_must_suit_the_weights(weights, forgetting):
     with pytest.raises(ss.InputError, match="forgetting"):
         ss.OnlineConfig(weights=weights, forgetting=forgetting)
+
+
+def test_every_weighting_has_a_rate_of_its_own():
+    rates = {name: ss.OnlineConfig(weights=name).rate for name in ("growing", "polynomial", "constant")}
+    assert rates == {"growing": 3.0, "polynomial": 0.6, "constant": 0.01}
+    assert ss.OnlineConfig().weighting == "growing"
+    assert ss.OnlineConfig(update_every=0).weighting == "uniform"
+    assert ss.OnlineConfig.paper().weighting == "uniform"

@@ -20,12 +20,12 @@ def test_every_public_name_is_there():
         ss.nothing_like_it  # noqa: B018
 
 
-@pytest.mark.parametrize("heavy", ["jax", "matplotlib", "gymnasium", "minari", "numpy"])
+@pytest.mark.parametrize("heavy", ["jax", "matplotlib", "gymnasium", "minari", "pyarrow", "h5py", "numpy"])
 def test_importing_the_package_loads_nothing_heavy(heavy):
     assert run(f"import skillstream, sys; print({heavy!r} in sys.modules)").strip() == "False"
 
 
-@pytest.mark.parametrize("heavy", ["matplotlib", "gymnasium", "minari"])
+@pytest.mark.parametrize("heavy", ["matplotlib", "gymnasium", "minari", "pyarrow", "h5py"])
 def test_learning_loads_no_plots_and_no_worlds(heavy):
     code = "import skillstream as ss, sys; [getattr(ss, name) for name in ss.__all__]; "
     code += f"print({heavy!r} in sys.modules)"

@@ -51,7 +51,7 @@ def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
     """`error`, of the same class, told so that a user knows what is on the disk now."""
-    reason = os.strerror(error.errno or 0).lower()
+    reason = os.strerror(error.errno or 0)
     return OSError(
         error.errno, f"cannot write {path} ({reason}); nothing was written, what was there is kept"
     )

@@ -6,7 +6,7 @@ Numbers without a point are whole; the first block of rows decides. A header can
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,9 +17,8 @@ from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.demonstrations.pieces import DTYPES, Columns, Piece
 from skillstream.demonstrations.step_table import (
     SINGLE,
-    EpisodeStarts,
     Layout,
-    comes_back,
+    StepPieces,
     fields_of,
     understand,
 )
@@ -89,8 +88,7 @@ class _Table:
         self._header = names
         self._layout: Layout = understand(f"{path}, line 1", names)
         self._dtypes = self._said(cells)
-        self._starts = EpisodeStarts()
-        self._new = True
+        self._pieces = StepPieces(path)
 
     def piece(self, rows: list[list[str]], first: int) -> Piece:
         """Rows that begin in the line `first` of the file."""
@@ -103,11 +101,11 @@ class _Table:
         }
         for name in layout.others & set(SINGLE):
             columns[SINGLE[name]] = self._single(name, block)
-        if missing is not None:
-            columns["action_mask"] = columns.get("action_mask", np.True_) & ~missing
-        starts = self._find_starts(block)
-        self._new = False
-        return Piece(columns, starts, lambda row: f"line {block.lines[row]}")
+        ids = None
+        if "episode" in layout.others:
+            ids = self._numbers("episode", block, np.dtype(np.int64), None)
+        lines = block.lines  # alone: a piece may live long, and the text of its rows should not
+        return self._pieces.piece(columns, missing, ids, lambda row: f"line {lines[row]}")
 
     def _said(self, cells: list[str]) -> dict[str, np.dtype]:
         """The types that the header gives: `action_0:float32`."""
@@ -119,7 +117,7 @@ class _Table:
                     f"{self._path}, line 1: {cell!r}: the type must be one of {', '.join(DTYPES)}"
                 )
             if colon:
-                said[name.partition("_")[0] if name not in SINGLE else name] = np.dtype(dtype)
+                said[name.partition("_")[0]] = np.dtype(dtype)
         return said
 
     def _block(self, rows: list[list[str]], first: int) -> _Block:
@@ -198,24 +196,20 @@ class _Table:
             f"{block.cells[name][row]!r}; {fix}"
         )
 
-    def _find_starts(self, block: _Block) -> np.ndarray:
-        if "episode" not in self._layout.others:
-            starts = np.zeros(len(block.lines), bool)
-            starts[:1] = self._new
-            return starts
-        ids = self._numbers("episode", block, np.dtype(np.int64), None)
-        starts, again = self._starts.find(ids)
-        if again is not None:
-            raise comes_back(f"{self._path}, line {block.lines[again]}", int(ids[again]))
-        return starts
-
 
 def _are_whole(cells: Sequence[str]) -> bool:
-    return all(_fits(cell, int) for cell in cells if cell != "")
+    """Whether no cell holds a number with a point."""
+    return not any(_parses(cell, float) and not _parses(cell, int) for cell in cells)
 
 
-def _fits(cell: str, convert: type) -> bool:
+def _parses(cell: str, convert: Callable[[str], float]) -> bool:
     try:
-        return bool(-(2**63) <= convert(cell) < 2**63) if convert is int else convert(cell) is not None
+        convert(cell)
     except ValueError:
         return False
+    return True
+
+
+def _fits(cell: str, convert: Callable[[str], float]) -> bool:
+    """Whether the cell is a number, and if a whole one, of 64 bits."""
+    return _parses(cell, convert) and (convert is float or -(2**63) <= int(cell) < 2**63)

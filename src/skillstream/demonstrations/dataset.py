@@ -88,7 +88,7 @@ class Demonstrations:
 
     @staticmethod
     def from_trajectories(trajectories: Iterable[Any]) -> "Demonstrations":
-        """Trajectories of the `imitation` library, or whatever has `obs` `[T + 1, ...]` and `acts` `[T, ...]`.
+        """Trajectories as the `imitation` library has them, with `obs` `[T + 1, ...]` and `acts` `[T, ...]`.
 
         The observation after the last action is left out. `rews` are taken where they are there.
         """

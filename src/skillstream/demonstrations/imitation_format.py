@@ -40,7 +40,7 @@ def _arrow_files(folder: Path) -> list[Path]:
         names = [entry["filename"] for entry in json.loads((folder / _STATE).read_text())["_data_files"]]
     except FileNotFoundError as error:
         raise FileFormatError(
-            f"{folder}: a folder without {_STATE}: not trajectories as imitation.data.serialize.save writes them"
+            f"{folder}: has no {_STATE}, so not trajectories as the imitation library saves them"
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise FileFormatError(f"{folder / _STATE}: damaged: it lists no data files ({error})") from error

@@ -24,7 +24,7 @@ from skillstream.demonstrations.pieces import (
     numbers,
     one_episode,
 )
-from skillstream.demonstrations.step_table import SINGLE, EpisodeStarts, comes_back
+from skillstream.demonstrations.step_table import SINGLE, StepPieces
 from skillstream.errors import FileFormatError
 from skillstream.files import open_whole
 
@@ -65,7 +65,7 @@ def write(path: Path, demos: Demonstrations) -> None:
 def read(path: Path) -> Iterator[Piece]:
     """Episodes, or blocks of steps."""
     steps: list[tuple[int, Record]] = []
-    starts = EpisodeStarts()
+    pieces = StepPieces(path)
     whole: bool | None = None
     for line, record in _records(path):
         if whole not in (None, "observations" in record):
@@ -76,10 +76,10 @@ def read(path: Path) -> Iterator[Piece]:
             continue
         steps.append((line, record))
         if len(steps) == _LINES:
-            yield _steps(path, steps, starts)
+            yield _steps(path, steps, pieces)
             steps = []
     if steps:
-        yield _steps(path, steps, starts)
+        yield _steps(path, steps, pieces)
 
 
 def _records(path: Path) -> Iterator[tuple[int, Record]]:
@@ -142,7 +142,7 @@ def _episode(path: Path, line: int, record: Record) -> Piece:
     return one_episode(columns, f"line {line}")
 
 
-def _steps(path: Path, steps: list[tuple[int, Record]], finder: EpisodeStarts) -> Piece:
+def _steps(path: Path, steps: list[tuple[int, Record]], pieces: StepPieces) -> Piece:
     lines = [line for line, _ in steps]
     records = [record for _, record in steps]
 
@@ -155,15 +155,12 @@ def _steps(path: Path, steps: list[tuple[int, Record]], finder: EpisodeStarts) -
     for name in ("reward", "true_option"):
         if any(name in record for record in records):
             columns[SINGLE[name]] = numbers(name, place, _values(place, name, records))
-    ids = np.zeros(len(records), np.int64)
+    ids = None
     if any("episode" in record for record in records):
         ids = numbers("episode", place, _values(place, "episode", records))
-    if ids.dtype.kind != "i" or ids.ndim > 1:
-        raise FileFormatError(f"{place(0)}: episode: must be whole numbers, found {ids[0]}")
-    starts, again = finder.find(ids)
-    if again is not None:
-        raise comes_back(place(again), int(ids[again]))
-    return Piece(columns, starts, lambda row: f"line {lines[row]}")
+        if ids.dtype.kind != "i" or ids.ndim > 1:
+            raise FileFormatError(f"{place(0)}: episode: must be whole numbers, found {ids[0]}")
+    return pieces.piece(columns, None, ids, lambda row: f"line {lines[row]}")
 
 
 def _values(place: Place, name: str, records: Sequence[Record]) -> list[Any]:

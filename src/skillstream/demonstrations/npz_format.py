@@ -34,7 +34,7 @@ def read(path: Path) -> Iterator[Piece]:
         with zipfile.ZipFile(path) as archive, ExitStack() as stack:
             members = _members(path, archive, stack)
             yield from _blocks(path, members)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise FileFormatError(f"{path}: not a whole .npz file ({error}); it may be truncated") from error
 
 
@@ -105,8 +105,11 @@ def _blocks(path: Path, members: dict[str, _Member]) -> Iterator[Piece]:
     for name, member in members.items():
         if member.shape[0] != steps:
             raise FileFormatError(
-                f"{path}: {name}: must have one row a step; observations has {steps}, {name} {member.shape[0]}"
+                f"{path}: {name}: must have one row a step; observations has {steps}, "
+                f"{name} {member.shape[0]}"
             )
+    if steps == 0:
+        return
     starts = _starts(path, np.array([steps]) if lengths is None else lengths.rows(lengths.shape[0]), steps)
     widest = max(math.prod(m.shape[1:]) * m.dtype.itemsize for m in members.values())
     count = max(1, _BLOCK // max(widest, 1))

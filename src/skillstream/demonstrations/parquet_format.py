@@ -1,6 +1,7 @@
 """Parquet: one row a step (see `step_table`), observations and actions as numbered columns or as lists."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,8 @@ from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.demonstrations.pieces import Columns, Piece, optional
 from skillstream.demonstrations.step_table import (
     SINGLE,
-    EpisodeStarts,
     Layout,
-    comes_back,
+    StepPieces,
     fields_of,
     understand,
 )
@@ -25,27 +25,29 @@ _ROWS = 2**16
 def write(path: Path, demos: Demonstrations) -> None:
     """Write row groups of 65,536 steps, so that readers need not hold more."""
     pa, pq = _arrow()
-    with open_whole(path) as file:
-        writer = None
-        for fields in fields_of(demos, _ROWS):
-            arrays = [pa.array(f.values, mask=f.missing) for f in fields]
-            table = pa.Table.from_arrays(arrays, names=[f.name for f in fields])
-            writer = writer or pq.ParquetWriter(file, table.schema)
+    blocks = (
+        pa.Table.from_arrays(
+            [pa.array(f.values, mask=f.missing) for f in fields], names=[f.name for f in fields]
+        )
+        for fields in fields_of(demos, _ROWS)
+    )
+    first = next(blocks)
+    with open_whole(path) as file, pq.ParquetWriter(file, first.schema, write_page_checksum=True) as writer:
+        for table in chain([first], blocks):
             writer.write_table(table)
-        writer.close()
 
 
 def read(path: Path) -> Iterator[Piece]:
     """Batches of rows."""
     pa, pq = _arrow()
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             layout = understand(str(path), file.schema_arrow.names)
-            starts, first = EpisodeStarts(), 0
+            pieces, first = StepPieces(path), 0
             for batch in file.iter_batches(_ROWS, columns=layout.names()):
-                yield _piece(path, layout, batch, first, starts)
+                yield _piece(path, layout, batch, first, pieces)
                 first += batch.num_rows
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path}: not a whole Parquet file ({error}); it may be truncated") from error
 
 
@@ -54,34 +56,24 @@ def _arrow() -> tuple[Any, Any]:
     return optional("pyarrow", "parquet", purpose), optional("pyarrow.parquet", "parquet", purpose)
 
 
-def _piece(path: Path, layout: Layout, batch: Any, first: int, finder: EpisodeStarts) -> Piece:
+def _piece(path: Path, layout: Layout, batch: Any, first: int, pieces: StepPieces) -> Piece:
     def place(row: int) -> str:
         return f"row {first + row}"
 
-    table = _Batch(f"{path}: {place(0)} and on", batch)
+    table = _Batch(lambda row: f"{path}: {place(row)}", batch)
     columns: Columns = {"observations": table.group(layout.observations)}
     columns["actions"] = table.group(layout.actions, gaps=True)
     for name in layout.others & set(SINGLE):
         columns[SINGLE[name]] = table.numbers(name, boolean=name == "action_mask")
-    missing = table.missing(layout.actions)
-    if missing is not None:
-        columns["action_mask"] = columns.get("action_mask", np.True_) & ~missing
-    if "episode" not in layout.others:
-        starts = np.zeros(batch.num_rows, bool)
-        starts[:1] = first == 0
-        return Piece(columns, starts, place)
-    ids = table.numbers("episode")
-    starts, again = finder.find(ids)
-    if again is not None:
-        raise comes_back(f"{path}: {place(again)}", int(ids[again]))
-    return Piece(columns, starts, place)
+    ids = table.numbers("episode") if "episode" in layout.others else None
+    return pieces.piece(columns, table.missing(layout.actions), ids, place)
 
 
 class _Batch:
     """Some rows, given out as NumPy's arrays."""
 
-    def __init__(self, where: str, batch: Any) -> None:
-        self._where = where
+    def __init__(self, place: Callable[[int], str], batch: Any) -> None:
+        self._place = place
         self._batch = batch
         self._pa, _ = _arrow()
 
@@ -106,7 +98,7 @@ class _Batch:
         if part.any():
             row = int(np.argmax(part))
             raise FileFormatError(
-                f"{self._where}: the action {row} rows on is null in a part of its columns; make it null in all"
+                f"{self._place(row)}: the action is null in a part of its columns; make it null in all"
             )
         return empty[0]
 
@@ -124,29 +116,26 @@ class _Batch:
             fits = types.is_integer(column.type)
         if not fits:
             wanted = "booleans" if boolean else "numbers (whole ones for episode and true_option)"
-            raise FileFormatError(f"{self._where}: {name}: must hold {wanted}, found {column.type}")
+            raise FileFormatError(f"{self._place(0)}: {name}: must hold {wanted}, found {column.type}")
         if column.null_count and not gaps:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise FileFormatError(
-                f"{self._where}: {name}: null {row} rows on; only actions may be null; fill it in or drop the row"
+                f"{self._place(row)}: {name} is null; only actions may be; fill it in or drop the row"
             )
-        return column.fill_null(0).to_numpy(zero_copy_only=False) if column.null_count else _numpy(column)
+        filled = column.fill_null(0) if column.null_count else column
+        return filled.to_numpy(zero_copy_only=False)
 
     def _lists(self, name: str, column: Any, gaps: bool) -> np.ndarray:
         """A column of lists, all of the same length."""
         flat = self._plain(name, column.flatten(), gaps=False)
         there = column.is_valid().to_numpy(zero_copy_only=False)
         if not gaps and not there.all():
-            raise FileFormatError(f"{self._where}: {name}: null {int(np.argmin(there))} rows on; fill it in")
+            raise FileFormatError(f"{self._place(int(np.argmin(there)))}: {name} is null; fill it in")
         counts = column.drop_null().value_lengths().to_numpy(zero_copy_only=False)
         if not len(counts) or (counts != counts[0]).any() or counts[0] == 0:
             raise FileFormatError(
-                f"{self._where}: {name}: the lists are empty or differ in length; all steps must hold the same"
+                f"{self._place(0)}: {name}: lists from here on are empty or differ in length; make them alike"
             )
         rows = np.zeros((len(there), int(counts[0])), flat.dtype)
         rows[there] = flat.reshape(-1, int(counts[0]))
         return rows
-
-
-def _numpy(column: Any) -> np.ndarray:
-    return column.to_numpy(zero_copy_only=False)

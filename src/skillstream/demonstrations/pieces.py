@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def episodes(where: str, pieces: Iterable[Piece]) -> Iterator[Demonstrations]:
     empty = True
     for piece in _checked(where, pieces):
         cuts = [0, *np.flatnonzero(piece.starts).tolist(), len(piece.starts)]
-        for first, last in zip(cuts, cuts[1:], strict=False):
+        for first, last in pairwise(cuts):
             if first < last:
                 if unfinished and piece.starts[first]:
                     yield _data_set(where, unfinished)
@@ -83,7 +84,7 @@ def numbers(name: str, place: Callable[[int], str], values: Sequence[Any] | np.n
         shapes = [_shape(value) for value in values]
         row = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0)
         raise InputError(
-            f"{place(row)}: {name}: found {values[row]!r}, which is not as many numbers as in the steps before"
+            f"{place(row)}: {name}: found {values[row]!r}, of another length than the steps before"
         ) from None
     if array.ndim and array.size and array.dtype.kind not in "iuf":
         row = next((i for i, value in enumerate(values) if np.array(value).dtype.kind not in "iuf"), 0)
@@ -155,7 +156,7 @@ def _tidied(columns: Columns) -> Columns:
     if tidy["observations"].ndim == 2 and tidy["observations"].dtype.kind in "iu":
         tidy["observations"] = tidy["observations"].astype(np.float64)
     mask = tidy.get("action_mask")
-    if mask is not None and not mask.all() and mask.shape == tidy["actions"].shape[:1]:
+    if mask is not None and mask.dtype == bool and mask.shape == tidy["actions"].shape[:1]:
         tidy["actions"] = tidy["actions"].copy()
         tidy["actions"][~mask] = 0
     return tidy

@@ -9,12 +9,14 @@ recorded of the actions is left empty (null).
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
+from skillstream.demonstrations.pieces import Columns, Piece
 from skillstream.errors import FileFormatError
 
 SINGLE = {"reward": "rewards", "true_option": "true_options", "action_mask": "action_mask"}
@@ -76,34 +78,42 @@ def _hint(name: str) -> str:
     return "; known are " + ", ".join(known) + "; rename or remove it"
 
 
-class EpisodeStarts:
-    """Finds in the `episode` column where an episode begins, block after block."""
+class StepPieces:
+    """Makes pieces of blocks of rows: finds where episodes begin, and which actions are missing."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._last: int | None = None
         self._seen: set[int] = set()
 
-    def find(self, ids: np.ndarray) -> tuple[np.ndarray, int | None]:
-        """Booleans, True where an episode begins; and the row of an episode that was there before, if any."""
-        starts = np.ones(len(ids), bool)
+    def piece(
+        self,
+        columns: Columns,
+        missing: np.ndarray | None,
+        ids: np.ndarray | None,
+        place: Callable[[int], str],
+    ) -> Piece:
+        """The next block: its columns, the rows without an action, and the episode of each row.
+
+        Without `ids` all rows are one episode.
+        """
+        steps = len(columns["observations"])
+        if missing is not None:
+            columns["action_mask"] = columns.get("action_mask", np.True_) & ~missing
+        ids = np.zeros(steps, np.int64) if ids is None else ids
+        starts = np.ones(steps, bool)
         starts[1:] = ids[1:] != ids[:-1]
-        if len(ids) and self._last is not None:
-            starts[0] = ids[0] != self._last
+        starts[:1] = ids[:1] != self._last
         for row in np.flatnonzero(starts).tolist():
             if int(ids[row]) in self._seen:
-                return starts, row
+                raise FileFormatError(
+                    f"{self._path}: {place(row)}: episode {ids[row]} comes back after another; keep the rows "
+                    "of an episode together (sort the file by episode and step)"
+                )
             self._seen.add(int(ids[row]))
-        if len(ids):
+        if steps:
             self._last = int(ids[-1])
-        return starts, None
-
-
-def comes_back(place: str, episode: int) -> FileFormatError:
-    """The error for an episode whose rows are not together."""
-    return FileFormatError(
-        f"{place}: episode {episode} comes back after another; keep the rows of an episode together "
-        "(sort the file by episode and step)"
-    )
+        return Piece(columns, starts, place)
 
 
 @dataclass(frozen=True)

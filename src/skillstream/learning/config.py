@@ -7,6 +7,15 @@ from typing import Literal, get_args
 from skillstream.errors import InputError
 
 DivergenceForm = Literal["bounded", "full", "taken"]
+Weighting = Literal["growing", "uniform", "polynomial", "constant"]
+
+# What each weighting takes for `forgetting`: from, up to, whether these two are taken too, the default.
+_FORGETTING: dict[str, tuple[float, float, bool, bool, float]] = {
+    "growing": (1.0, math.inf, True, False, 3.0),
+    "uniform": (0.0, math.inf, True, False, 0.0),
+    "polynomial": (0.5, 1.0, False, True, 0.6),
+    "constant": (0.0, 1.0, False, False, 0.01),
+}
 
 
 def _check_whole(name: str, value: object, least: int) -> None:
@@ -22,6 +31,16 @@ def _check_number(name: str, value: object, least: float) -> None:
         or value < least
     ):
         raise InputError(f"{name}: must be a finite number from {least}, found {value!r}")
+
+
+def _check_forgetting(value: float, weighting: str) -> None:
+    least, most, with_least, with_most, _ = _FORGETTING[weighting]
+    _check_number("forgetting", value, 0)
+    low = value >= least if with_least else value > least
+    high = value <= most if with_most else value < most
+    if not (low and high):
+        bounds = f"{'[' if with_least else '('}{least:g}, {most:g}{']' if with_most else ')'}"
+        raise InputError(f"forgetting: of {weighting} weights must lie in {bounds}, found {value}")
 
 
 def _check_rate(value: object) -> None:
@@ -110,7 +129,7 @@ class BatchConfig:
 class OnlineConfig:
     """Online Baum-Welch (Algorithm 2)."""
 
-    min_samples: int = 100
+    min_samples: int = 300
     """No M-step before more samples than this were seen (the paper's T_min)."""
     update_every: int = 1
     """Samples between M-steps; 0: never, which makes the learner an exact E-step in constant memory."""
@@ -120,10 +139,13 @@ class OnlineConfig:
     """The window never grows beyond this; the certificate then says what it cost."""
     tolerance: float = 1e-9
     """How much a sample's posterior may still change, at the most, when it is settled."""
-    weights: Literal["uniform", "polynomial", "constant"] = "uniform"
-    """gamma_t: 1 / t (every sample counts alike), t ** -forgetting, or forgetting itself."""
-    forgetting: float = 0.6
-    """The exponent of polynomial weights, in (0.5, 1], or the rate of constant ones, in (0, 1)."""
+    weights: Weighting | None = None
+    """gamma_t: uniform, 1 / t, the paper's (every sample counts alike); growing, c / (t + c - 1) (sample t
+    counts as t ** (c - 1) does, so that what was made of the first samples with a poor policy fades);
+    polynomial, t ** -c; constant, c, for experts that change. None: growing, but uniform without updates."""
+    forgetting: float | None = None
+    """The c of `weights`: from 1 (growing; 3 by default), in (0.5, 1] (polynomial; 0.6), in (0, 1)
+    (constant; 0.01)."""
     pseudo_count: float = 0.0
     """Added to every expected count in the M-step (a symmetric Dirichlet prior); 0 is the paper's."""
 
@@ -149,15 +171,10 @@ class OnlineConfig:
         _check_whole("max_window", self.max_window, self.window)
         _check_number("tolerance", self.tolerance, 0)
         _check_number("pseudo_count", self.pseudo_count, 0)
-        if self.weights not in ("uniform", "polynomial", "constant"):
-            raise InputError(
-                f"weights: must be 'uniform', 'polynomial' or 'constant', found {self.weights!r}"
-            )
-        _check_number("forgetting", self.forgetting, 0)
-        if self.weights == "polynomial" and not 0.5 < self.forgetting <= 1:
-            raise InputError(f"forgetting: an exponent must lie in (0.5, 1], found {self.forgetting}")
-        if self.weights == "constant" and not 0 < self.forgetting < 1:
-            raise InputError(f"forgetting: a rate must lie strictly between 0 and 1, found {self.forgetting}")
+        if self.weights is not None and self.weights not in _FORGETTING:
+            raise InputError(f"weights: must be one of {', '.join(_FORGETTING)}, found {self.weights!r}")
+        if self.forgetting is not None:
+            _check_forgetting(self.forgetting, self.weighting)
         _check_whole("steps", self.steps, 1)
         for name in ("batch_size", "memory"):
             if getattr(self, name) is not None:
@@ -165,7 +182,17 @@ class OnlineConfig:
         _check_rate(self.learning_rate)
         _check_whole("seed", self.seed, 0)
 
+    @property
+    def weighting(self) -> Weighting:
+        """`weights`, or what stands in for it."""
+        return self.weights or ("growing" if self.update_every else "uniform")
+
+    @property
+    def rate(self) -> float:
+        """`forgetting`, or what stands in for it."""
+        return _FORGETTING[self.weighting][-1] if self.forgetting is None else self.forgetting
+
     @staticmethod
     def paper() -> "OnlineConfig":
-        """Table 1: an M-step of 30 full-gradient steps of Adamax at every sample, with all penalties."""
-        return OnlineConfig(penalties=Penalties.paper())
+        """Table 1: every sample alike, 30 full-gradient steps of Adamax at each, with all penalties."""
+        return OnlineConfig(min_samples=100, weights="uniform", penalties=Penalties.paper())

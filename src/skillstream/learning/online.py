@@ -111,7 +111,7 @@ class OnlineLearner:
         Weights are such that the newest sample counts 1.
         """
         return self._engine.statistics(
-            1.0 if self.config.weights == "uniform" else float(self._engine.totals[0])
+            1.0 if self.config.weighting == "uniform" else float(self._engine.totals[0])
         )
 
     @property

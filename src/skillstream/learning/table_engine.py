@@ -149,7 +149,7 @@ class TableEngine:
         return tags
 
     def _maximised(self) -> OptionPolicy:
-        scale = 1.0 if self.config.weights == "uniform" else float(self.totals[0])
+        scale = 1.0 if self.config.weighting == "uniform" else float(self.totals[0])
         return maximise(self._counts(scale), self.reference, self.config.pseudo_count)
 
     def _counts(self, scale: float) -> TableStatistics:

@@ -21,14 +21,15 @@ class Weights:
 
     def of(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For samples `first + 1` on: weights within their blocks, block numbers, and decays."""
-        if self.config.weights == "uniform":
+        weighting, rate = self.config.weighting, self.config.rate
+        if weighting == "uniform":
             return np.ones(count), np.zeros(count, np.int64), np.zeros(count)
         time = np.arange(first + 1, first + count + 1, dtype=np.float64)
-        gamma = (
-            time**-self.config.forgetting
-            if self.config.weights == "polynomial"
-            else np.full(count, self.config.forgetting)
-        )
+        gamma = {
+            "growing": rate / (time + rate - 1),
+            "polynomial": time**-rate,
+            "constant": np.full(count, rate),
+        }[weighting]
         kept = np.where(time > 1, 1 - gamma, 1.0)
         log2_decay = np.cumsum(np.concatenate([[self.log2_decay], np.log2(kept)]))[1:]
         block = np.floor(-log2_decay / _BLOCK).astype(np.int64)
