@@ -32,6 +32,7 @@ experts: .venv/.installed
 bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/inference.py
 	$(BIN)/python benchmarks/online.py
+	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/formats.py
 
 clean:

@@ -107,8 +107,8 @@ def fit(
     config = config or BatchConfig()
     fresh = [policy.redrawn(seed=config.seed + number) for number in range(1, config.starts)]
     results: list[FitResult] = []
-    for start in (policy, *fresh):
-        results.append(_climb(start, len(results), demos, config, callback, validation, optimiser))
+    for begin in (policy, *fresh):
+        results.append(_climb(begin, len(results), demos, config, callback, validation, optimiser))
         if results[-1].interrupted:
             break
     return max(results, key=lambda result: result.quality)

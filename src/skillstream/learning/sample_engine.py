@@ -9,7 +9,7 @@ import numpy as np
 import optax
 
 from skillstream.errors import FileFormatError, InputError
-from skillstream.learning.ascent import BLOCK, adamax, start
+from skillstream.learning.ascent import adamax, rows_for, start
 from skillstream.learning.config import OnlineConfig
 from skillstream.learning.engine import Piece, Report
 from skillstream.learning.reservoir import thin
@@ -236,9 +236,7 @@ class SampleEngine:
         if self.config.memory is not None and self._limit() <= capacity:
             self._thin(self.config.memory)
             return
-        wanted = (
-            2 * capacity if self.config.memory is None else -(-padded_size(self._limit()) // BLOCK) * BLOCK
-        )
+        wanted = 2 * capacity if self.config.memory is None else rows_for(padded_size(self._limit()))
         with jax.enable_x64(True):
             self.state = deepen(self.state, wanted)
         if self.config.memory is not None and len(self.rows) >= self._limit():

@@ -13,13 +13,13 @@ from jaxtyping import Array, Float, Int
 
 from skillstream.inference.smoothing import smooth
 from skillstream.learning.ascent import (
-    BLOCK,
     Moving,
     all_finite,
     apply,
     batch_gradient,
     full_gradient,
     keep_if,
+    rows_for,
     split,
 )
 from skillstream.learning.config import BatchConfig, Penalties
@@ -52,7 +52,7 @@ def expected_samples(
 
     def column(values):
         values = jnp.asarray(values)
-        extra = -len(values) % BLOCK
+        extra = rows_for(len(values)) - len(values)
         return jnp.concatenate([values, jnp.zeros((extra, *values.shape[1:]), values.dtype)])
 
     def weigh(values, weights):

@@ -33,7 +33,7 @@ class Networks(eqx.Module):
         hidden = first.reshape(-1, width) @ inputs.T
         hidden = hidden.reshape(count, size, len(inputs))
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            hidden = jnp.einsum("koi,kin->kon", weight, activate(hidden)) + bias[:, :, None]
+            hidden = weight @ activate(hidden) + bias[:, :, None]
         return hidden
 
 

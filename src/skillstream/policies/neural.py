@@ -100,7 +100,7 @@ class NeuralModel(ConditionalModel):
         dtype = self.selection.weights[0].dtype
         # Standardised in the wider of the two types: a large offset in float64 is not lost.
         shift, scale = (lax.stop_gradient(jnp.asarray(x)) for x in _fields(self.observations))
-        inputs = ((observations.astype(shift.dtype) - shift) / scale).astype(dtype)
+        inputs = ((observations.astype(shift.dtype) - shift) * (1 / scale)).astype(dtype)
         inputs = jnp.concatenate([inputs, jnp.ones((len(inputs), 1), dtype)], 1)
         selection = jax.nn.log_softmax(self.selection(inputs)[0], 0)
         termination = jax.nn.log_softmax(self.termination(inputs), 1)
