@@ -4,6 +4,7 @@ import resource
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 
 import hidden_skills
 import jax
@@ -29,7 +30,9 @@ def cart_pole(steps: int) -> ss.Demonstrations:
 def our_step(demos: ss.Demonstrations, steps: int) -> Callable[[], object]:
     """Full-gradient steps of Adamax in one compiled loop."""
     policy, optimiser = ss.OptionPolicy.neural(OPTIONS, SIZE, ACTIONS), adamax(1e-2)
-    model, mu, laid_out = prepare(policy, demos)
+    _, mu, laid_out = prepare(policy, demos)
+    model = policy.model
+    assert isinstance(model, ss.ConditionalModel)
     state, key = start(model, optimiser), jax.random.key(0)
     config = ss.BatchConfig(epochs=steps, batch_size=None)
     count = np.array(demos.num_steps, np.int32)
@@ -170,18 +173,17 @@ def recovered(truth: ss.OptionPolicy, make: Callable[[int], ss.OptionPolicy], le
 
 def from_random_starts() -> list[list[str]]:
     """Known hierarchies, found again from 20,000 steps."""
-    count = {"pseudo_count": 0.1}
     by_counts = {
-        "batch": ss.BatchConfig(iterations=200, tolerance=1e-7, **count),
-        "online, uniform weights": ss.OnlineConfig(weights="uniform", **count),
-        "online, growing weights (default)": ss.OnlineConfig(**count),
+        "batch": ss.BatchConfig(iterations=200, tolerance=1e-7, pseudo_count=0.1),
+        "online, uniform weights": ss.OnlineConfig(weights="uniform", pseudo_count=0.1),
+        "online, growing weights (default)": ss.OnlineConfig(pseudo_count=0.1),
     }
-    less_work = {"update_every": 20, "steps": 20, "batch_size": 512, "learning_rate": 3e-3}
+    less_work = ss.OnlineConfig(update_every=20, steps=20, batch_size=512, learning_rate=3e-3)
     by_steps = {
         "batch": ss.BatchConfig(iterations=40, epochs=5, batch_size=1024),
-        "online, uniform weights": ss.OnlineConfig(weights="uniform", **less_work),
-        "online, growing weights (default)": ss.OnlineConfig(**less_work),
-        "online, growing weights, 1/5 kept": ss.OnlineConfig(memory=4000, **less_work),
+        "online, uniform weights": replace(less_work, weights="uniform"),
+        "online, growing weights (default)": less_work,
+        "online, growing weights, 1/5 kept": replace(less_work, memory=4000),
     }
     rows = []
     for seed in range(3):

@@ -95,6 +95,20 @@ def test_a_policy_acts_by_itself_and_a_seed_repeats():
     assert one.usage.sum() == pytest.approx(1)
 
 
+def test_an_actor_that_draws_begins_anew():
+    agent = ss.Agent(ss.OptionPolicy.tabular(2, 8, 2, seed=1), seed=9)
+    one, two = (ss.evaluate(agent, "Countdown-v0", 20, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(one.returns, two.returns)
+
+
+def test_an_agent_and_a_world_of_one_seed_draw_different_numbers():
+    policy = ss.OptionPolicy.from_tables([[1.0]], [[[0.5, 0.5]]], [[[1.0, 0.0]]])
+    agent, world = ss.Agent(policy, seed=3), np.random.default_rng(3)
+    drawn = [agent.act(0) for _ in range(400)]
+    for column in world.random((400, 4)).T:
+        assert abs(np.corrcoef(drawn, column < 0.5)[0, 1]) < 0.2
+
+
 def test_collecting_records_what_was_seen_and_done():
     demos = ss.collect(TakesTurns(), Countdown(), steps=12)
     assert demos.observations.tolist() == [3, 2, 1, 7, 6, 5, 4, 3, 2, 1, 3, 2]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skillstream.policies.policy import OptionPolicy
     from skillstream.policies.posteriors import decode, predict_actions, sample_paths, smooth
     from skillstream.policies.protocol import ConditionalModel, Conditionals
+    from skillstream.policies.segmentation import Segmentation, segment
 
 _HOMES = {
     "Agent": "acting.agent",
@@ -52,6 +53,7 @@ _HOMES = {
     "Penalties": "learning.config",
     "ProductOfCategoricals": "policies.distributions",
     "RefusedStepWarning": "errors",
+    "Segmentation": "policies.segmentation",
     "SkillstreamError": "errors",
     "clone": "learning.batch",
     "collect": "acting.collection",
@@ -62,6 +64,7 @@ _HOMES = {
     "flatten_observations": "demonstrations.spaces",
     "predict_actions": "policies.posteriors",
     "sample_paths": "policies.posteriors",
+    "segment": "policies.segmentation",
     "smooth": "policies.posteriors",
     "stream_episodes": "demonstrations.formats",
 }
@@ -88,6 +91,7 @@ __all__ = [
     "Penalties",
     "ProductOfCategoricals",
     "RefusedStepWarning",
+    "Segmentation",
     "SkillstreamError",
     "clone",
     "collect",
@@ -98,6 +102,7 @@ __all__ = [
     "flatten_observations",
     "predict_actions",
     "sample_paths",
+    "segment",
     "smooth",
     "stream_episodes",
 ]

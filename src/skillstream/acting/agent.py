@@ -15,6 +15,9 @@ from skillstream.policies.layout import TABLES, VERSION, gaussian_table_shapes, 
 if TYPE_CHECKING:
     from skillstream.policies.policy import OptionPolicy
 
+# Gymnasium draws from the generator of the seed itself; an agent of the same seed must not draw the same.
+_STREAM = 0x0A6E27
+
 
 class Agent:
     """Acts by a policy: stops an option, selects the next, lets it act.
@@ -38,9 +41,9 @@ class Agent:
     >>> import skillstream as ss
     >>> agent = Agent(ss.OptionPolicy.tabular(num_options=2, num_states=3, num_actions=2), seed=1)
     >>> [agent.act(state) for state in (0, 1, 2, 1)]
-    [1, 1, 1, 0]
+    [0, 0, 1, 0]
     >>> agent.option, agent.steps_in_option
-    (0, 2)
+    (0, 4)
     """
 
     def __init__(self, policy: "OptionPolicy", seed: int = 0, env: Any = None):
@@ -85,7 +88,7 @@ class Agent:
     def reset(self, seed: int | None = None) -> None:
         """Begin an episode: the next step of `act` draws o_0 afresh. With a seed, begin anew entirely."""
         if seed is not None:
-            self._rng = np.random.default_rng(seed)
+            self._rng = np.random.default_rng([_STREAM, seed])
         self._option: np.ndarray | None = None
         self._steps = 0
 

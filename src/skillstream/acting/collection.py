@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillstream.acting.agent import Agent
-from skillstream.acting.evaluation import Predictor
+from skillstream.acting.evaluation import Predictor, actor_for
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
 from skillstream.errors import InputError
@@ -52,7 +51,7 @@ def collect(
         name = "steps" if episodes is None else "episodes"
         raise InputError(f"{name}: must be a whole number from 1, found {amount!r}")
     world = make(env)
-    actor: Any = expert if hasattr(expert, "predict") else Agent(expert, seed, world)  # pyright: ignore
+    actor = actor_for(expert, seed, world)
     knows = hasattr(actor, "num_options")
     seen, done, rewards, options, lengths = [], [], [], [], [0]
     observation, _ = world.reset(seed=seed)

@@ -73,6 +73,7 @@ def evaluate(
     *,
     deterministic: bool = False,
     parallel: int | None = None,
+    **settings: Any,
 ) -> Evaluation:
     """Let a policy act in a world for some episodes.
 
@@ -90,14 +91,16 @@ def evaluate(
     parallel
         Worlds to run side by side. Default: up to 100. Each runs its share of the episodes, so that short
         ones do not count more than long ones.
+    settings
+        For the environment, such as `observation="index"`.
     """
     from skillstream.environments.catalogue import make_vector
 
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise InputError(f"episodes: must be a whole number from 1, found {episodes!r}")
-    worlds = make_vector(env, min(parallel or 100, episodes))
+    worlds = make_vector(env, min(parallel or 100, episodes), **settings)
     try:
-        actor = policy if hasattr(policy, "predict") else Agent(policy, seed, worlds)  # pyright: ignore
+        actor = actor_for(policy, seed, worlds)
         count = worlds.num_envs
         quota = np.full(count, episodes // count) + (np.arange(count) < episodes % count)
         tally = _Tally(quota, getattr(actor, "num_options", None))
@@ -107,6 +110,15 @@ def evaluate(
     finally:
         worlds.close()
     return tally.result()
+
+
+def actor_for(policy: Any, seed: int, env: Any) -> Any:
+    """Who acts: an agent of the policy, or `policy` itself, its draws begun anew if it draws."""
+    if not hasattr(policy, "predict"):
+        return Agent(policy, seed, env)
+    if hasattr(policy, "num_options") and hasattr(policy, "reset"):
+        policy.reset(seed)
+    return policy
 
 
 def _run(actor: Any, worlds: Any, seed: int, deterministic: bool) -> Iterator[_Step]:
