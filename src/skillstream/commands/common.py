@@ -1,0 +1,116 @@
+"""What the commands share: the console, progress, and finding demonstrations, policies and worlds."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skillstream.errors import InputError
+from skillstream.runs import RunDirectory
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from skillstream.demonstrations.dataset import Demonstrations
+    from skillstream.policies.policy import OptionPolicy
+
+DEMONSTRATIONS = "demonstrations.npz"
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Source:
+    """Demonstrations, and what is known of where they came from."""
+
+    path: str
+    name: str  # for the run directories made from it
+    task: str | None = None  # the world they were collected in
+    settings: tuple[str, ...] = ()
+
+
+def find_source(path: str) -> Source:
+    """A file, `minari:NAME`, a folder of trajectories, or a run of `collect`."""
+    folder = Path(path)
+    if (folder / "run.json").is_file():
+        made = RunDirectory.open(folder).record["settings"]
+        if not (folder / DEMONSTRATIONS).is_file():
+            raise InputError(f"demonstrations: {path} is a run, but not one of collect")
+        return Source(str(folder / DEMONSTRATIONS), str(made["task"]), made["task"], tuple(made["set"]))
+    stem = path.removeprefix("minari:") if path.startswith("minari:") else folder.stem
+    return Source(path, stem.replace("/", "-"))
+
+
+def load(source: Source) -> "Demonstrations":
+    """All the demonstrations of a source."""
+    from skillstream.demonstrations.dataset import Demonstrations
+
+    return Demonstrations.load(source.path)
+
+
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """`NAME=VALUE` as keyword arguments; what JSON can read is read as JSON."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise InputError(f"--set: must be NAME=VALUE, found {pair!r}")
+        try:
+            settings[name] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name] = value
+    return settings
+
+
+def load_policy(path: Path) -> "OptionPolicy":
+    """The policy of a run directory, or of a file."""
+    from skillstream.policies.policy import OptionPolicy
+    from skillstream.runs import policy_file
+
+    return OptionPolicy.load(policy_file(path))
+
+
+def console(as_json: bool) -> "Console":
+    """Where to print for people: nowhere, if a machine reads."""
+    from rich.console import Console
+
+    return Console(quiet=as_json, highlight=False)
+
+
+def print_json(**results: Any) -> None:
+    """One object on one line of the standard output."""
+    print(json.dumps(results))
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
+    """A bar with rate and time left, where there is a terminal; call it with how far it is."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    shown = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=shown, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(title, total=total, note="")
+
+        def report(done: int, note: str = "") -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=done, note=note or (f"{speed:,.0f}/s" if speed else ""))
+
+        yield report
