@@ -61,14 +61,6 @@ def comparison_figure(comparison: Comparison, width: float = 4.6) -> "Figure":
         tint = COLOURS[0] if row == 0 else COLOURS[5]
         panel.plot([low, high], [row, row], color=tint, linewidth=5, solid_capstyle="butt", alpha=0.45)
         panel.plot(result.mean, row, "o", color=tint, markersize=7)
-        panel.annotate(
-            f"{result.mean:.4g}",
-            (result.mean, row),
-            (0, 9),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8.5,
-        )
     if comparison.expert is not None:
         low_expert = comparison.expert < np.mean([result.mean for result in comparison.policies.values()])
         panel.axvline(comparison.expert, color=INK, linewidth=1, linestyle=(0, (4, 3)))
@@ -82,7 +74,7 @@ def comparison_figure(comparison: Comparison, width: float = 4.6) -> "Figure":
             fontsize=8.5,
         )
     panel.set_ylim(count - 0.5, -1.0)
-    panel.set_yticks(range(count), list(comparison.policies))
+    panel.set_yticks(range(count), [f"{name}\n{r.mean:.4g}" for name, r in comparison.policies.items()])
     panel.margins(x=0.12)
     panel.set_xlabel("mean return, with its 95 % interval")
     panel.grid(axis="x", color=FAINT, alpha=0.25, linewidth=0.6)

@@ -29,7 +29,7 @@ class Frames:
 
 
 def record_frames(
-    policy: "OptionPolicy", task: Any, count: int = 10, every: int = 4, seed: int = 0, **settings: Any
+    policy: "OptionPolicy", task: Any, count: int = 12, every: int = 8, seed: int = 0, **settings: Any
 ) -> Frames:
     """Let an agent act and keep frames of it.
 
@@ -64,7 +64,7 @@ def record_frames(
             world.close()
 
 
-def plot_frames(path: str | os.PathLike[str], frames: Frames, columns: int = 5) -> None:
+def plot_frames(path: str | os.PathLike[str], frames: Frames, columns: int = 6) -> None:
     """Write frames as a PNG, framed in the colours of their options."""
     write_png(path, lambda: _figure(frames, columns))
 

@@ -26,8 +26,7 @@ def frame_list(frames: Frames) -> str:
             f'<img alt="The world at step {step}, option {option} running" '
             f'src="data:image/png;base64,{data}"><span>step {step}, option {option}</span></li>'
         )
-    words = page.paragraph("The learnt policy at work, from the beginning of an episode.", "note")
-    return f'<ul class="frames">{"".join(items)}</ul>{words}'
+    return f'<ul class="frames">{"".join(items)}</ul>'
 
 
 def _card(option: int, skill: Skill) -> str:
@@ -41,9 +40,9 @@ def _card(option: int, skill: Skill) -> str:
     body = "".join(f"<dt>{page.text(name)}</dt><dd>{page.text(words)}</dd>" for name, words in entries)
     if skill.actions:
         body += f"<dt>Actions</dt><dd>{_bars(skill.actions)}</dd>"
-    places = "; ".join(f"{place}: {share}" for place, share in skill.places)
-    stops = f"{skill.stops:,} times. Mostly at {places}" if skill.stops else "never within an episode"
-    body += f"<dt>Stops</dt><dd>{page.text(stops)}</dd>"
+    stops = f"{skill.stops:,} times, mostly at" if skill.stops else "never within an episode"
+    places = "".join(f"<li>{page.text(place)}: {page.text(words)}</li>" for place, words in skill.places)
+    body += f"<dt>Stops</dt><dd>{stops}<ul>{places}</ul></dd>"
     head = f"<h3>Option {option}</h3>"
     return f'<article class="card" style="--tint: {colour(option)}">{head}<dl>{body}</dl></article>'
 

@@ -114,6 +114,11 @@ def small_figure(name: str, alternative: str, draw: "Callable[[float], Figure]",
     return f"<figure>{to_svg(name, text(alternative), partial(draw, NARROW))}{_caption(caption)}</figure>"
 
 
+def heading(words: str) -> str:
+    """A heading within a section."""
+    return f"<h3>{text(words)}</h3>"
+
+
 def beside(left: str, right: str) -> str:
     """Two pieces side by side, or one below the other where there is no room."""
     return f'<div class="beside"><div>{left}</div><div>{right}</div></div>'

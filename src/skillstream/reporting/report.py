@@ -125,10 +125,10 @@ def _summary(found: _Findings) -> str:
     words = f"From {demos.num_steps:,} steps of demonstration in {episodes}."
     if found.comparison is not None:
         learnt, *others = found.comparison.policies.items()
-        words += f" Acting by itself, the {learnt[0]} is paid {learnt[1].mean:.4g} an episode on average"
-        words += "".join(f"; the {name} {result.mean:.4g}" for name, result in others)
+        words += f" Acting by itself, the {learnt[0]} returns {learnt[1].mean:.4g} an episode on average"
+        words += "".join(f", the {name} {result.mean:.4g}" for name, result in others)
         expert = found.comparison.expert
-        words += "." if expert is None else f"; the expert {expert:.4g}."
+        words += "." if expert is None else f", the expert {expert:.4g}."
     return words
 
 
@@ -138,7 +138,7 @@ def _numbers(found: _Findings) -> list[tuple[str, str, str]]:
         name, learnt = next(iter(found.comparison.policies.items()))
         low, high = learnt.interval
         entries.append(
-            (f"Mean return of the {name}", f"{learnt.mean:.4g}", f"95 % interval {low:.4g} to {high:.4g}")
+            (f"Mean return, {name}", f"{learnt.mean:.4g}", f"95 % interval {low:.4g} to {high:.4g}")
         )
     entries.append(
         (
@@ -154,15 +154,15 @@ def _numbers(found: _Findings) -> list[tuple[str, str, str]]:
     if found.agreement is not None:
         best = found.agreement.true
         beside = "labels matched" if best is None else f"the true hierarchy reaches {best:.1%}"
-        entries.append(("Steps with the expert's option", f"{found.agreement.learnt:.1%}", beside))
+        entries.append(("Expert's option found", f"{found.agreement.learnt:.1%}", beside))
     return entries
 
 
 def _learnt(found: _Findings) -> str:
     record, results = found.run.record, found.run.record.get("results") or {}
     rows: list[tuple[str, Any]] = [
-        ("Policy", repr(found.policy)),
-        ("Demonstrations", repr(found.demos)),
+        ("Policy", _inside(found.policy)),
+        ("Demonstrations", _inside(found.demos)),
         ("Read from", record.get("demonstrations") or "not recorded"),
         ("World", " ".join([found.task or "not known", *map(str, record.get("set") or ())])),
         ("Learnt by", _algorithm(record)),
@@ -182,7 +182,8 @@ def _algorithm(record: dict[str, Any]) -> str:
         return "online Baum-Welch, one pass, sample by sample"
     if record.get("command") == "fit":
         starts = learning.get("starts", 1)
-        return f"batch Baum-Welch, up to {learning.get('iterations', '?')} iterations from {starts} start(s)"
+        times = "one start" if starts == 1 else f"each of {starts} starts"
+        return f"batch Baum-Welch, up to {learning.get('iterations', '?')} iterations from {times}"
     return str(record.get("command", "not recorded"))
 
 
@@ -205,10 +206,31 @@ def _learning(found: _Findings) -> str:
         f"{max(line['log_likelihood'] for line in metrics):.4f} at best",
         lambda width: learning_figure(metrics, online, width),
     )
-    rows = [("First", f"{first['log_likelihood']:.4f}"), ("Last", f"{last['log_likelihood']:.4f}")]
-    rows += [("Steps of learning", f"{len(metrics):,}"), ("Seconds", f"{last.get('seconds', 0):.1f}")]
-    numbers = page.table(("", "Value"), rows, "Learning in numbers")
+    numbers = page.table(
+        ("Pass" if online else "Start", "Samples" if online else "Iterations", "First", "Last", "Seconds"),
+        _passes(metrics, online),
+        "Log-likelihoods a step",
+    )
     return page.section("How learning went", page.paragraph(words), page.beside(chart, numbers))
+
+
+def _passes(metrics: list[dict[str, Any]], online: bool) -> list[tuple[str, ...]]:
+    """For each start, how long it took and how far it came."""
+    rows, began = [], 0.0
+    for start in sorted({int(line.get("start", 0)) for line in metrics}):
+        lines = [line for line in metrics if int(line.get("start", 0)) == start]
+        first, last = lines[0], lines[-1]
+        amount = last["step"] if online else len(lines)
+        seconds = last.get("seconds", began) - began
+        ends = (f"{line['log_likelihood']:.4f}" for line in (first, last))
+        rows.append((str(start + 1), f"{amount:,}", *ends, f"{seconds:.1f}"))
+        began += seconds
+    return rows
+
+
+def _inside(thing: Any) -> str:
+    """What a thing's representation says of it, without the name of its class."""
+    return repr(thing).partition("(")[2].removesuffix(")")
 
 
 def _timeline(found: _Findings) -> str:
@@ -240,10 +262,11 @@ def _options(found: _Findings) -> str:
         "usage",
         f"Where in the state space each option runs and stops; shares of the steps: {shares}",
         lambda width: usage_figure(found.segmentation, found.demos, found.task, width),
-        "Where each option runs and where it stops, in the demonstrations.",
     )
-    frames = "" if found.frames is None else frame_list(found.frames)
-    return page.section("What each option does", skill_cards(skills), where, frames)
+    parts = [skill_cards(skills), page.heading("Where they run, and where they stop"), where]
+    if found.frames is not None:
+        parts += [page.heading("The learnt policy at work"), frame_list(found.frames)]
+    return page.section("What each option does", *parts)
 
 
 def _evaluation(found: _Findings) -> str:
@@ -257,16 +280,16 @@ def _evaluation(found: _Findings) -> str:
     rows = []
     for name, result in comparison.policies.items():
         low, high = result.interval
-        rows.append((name, f"{result.mean:.2f}", f"{low:.2f} to {high:.2f}", f"{result.std:.2f}"))
+        rows.append((name, f"{result.mean:.4g}", f"{low:.4g} to {high:.4g}", f"{result.std:.3g}"))
     if comparison.expert is not None:
-        rows.append(("expert", f"{comparison.expert:.2f}", "", ""))
+        rows.append(("expert", f"{comparison.expert:.4g}", "", ""))
     said = "; ".join(f"{row[0]} {row[1]}" for row in rows)
     chart = page.small_figure(
         "comparison",
         f"Mean returns: {said}",
         lambda width: comparison_figure(comparison, width),
     )
-    numbers = page.table(("", "Mean return", "95 % interval", "Std"), rows, "Mean returns")
+    numbers = page.table(("Policy", "Mean", "95 % interval", "Std"), rows, "Mean returns")
     words = (
         f"{episodes:,} episodes of {found.task} for each. The flat clone is the same kind of policy with a "
         "single option, taught by the same demonstrations: what options are worth is the difference."
@@ -316,8 +339,18 @@ def _made(found: _Findings) -> str:
     record = found.run.record
     command = "skillstream " + shlex.join(str(part) for part in record.get("arguments") or ())
     rows: list[tuple[str, Any]] = [("Command", command), ("Began", record.get("began", "not recorded"))]
-    rows += [(name, version) for name, version in (record.get("versions") or {}).items()]
-    rows.append(("Machine", record.get("machine", "not recorded")))
-    learning = record.get("settings", {}).get("learning") or {}
-    rows += [(f"{name}", value) for name, value in learning.items() if value not in (None, False)]
+    rows += [
+        ("Versions", _listed(record.get("versions"))),
+        ("Machine", record.get("machine", "not recorded")),
+    ]
+    rows.append(("Learning", _listed(record.get("settings", {}).get("learning"))))
     return page.section("How this run was made", page.facts(rows))
+
+
+def _listed(values: Any) -> str:
+    """A mapping in one line, mappings inside it included; what is not set is left out."""
+    if not isinstance(values, dict):
+        return str(values)
+    said = {name: value for name, value in values.items() if value not in (None, False, 0)}
+    parts = (f"{name} {f'({_listed(v)})' if isinstance(v, dict) else v}" for name, v in said.items())
+    return ", ".join(parts) or "nothing"

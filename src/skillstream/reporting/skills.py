@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.policies.segmentation import Segmentation
-from skillstream.reporting.vocabulary import action_names, observation_names
+from skillstream.reporting.vocabulary import action_names, observation_names, on_map
 
-_MOST_PLACES, _MOST_ACTIONS = 3, 6
+_MOST_PLACES, _MOST_VARIABLES, _MOST_ACTIONS = 3, 2, 6
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Skill:
     actions: list[tuple[str, float]]  # the most frequent and their shares; none if they are continuous
     averages: list[tuple[str, float, float]]  # of continuous actions: mean and standard deviation
     stops: int  # runs that end before their episode does
-    places: list[tuple[str, str]]  # where they end: a place, and how much of them end there
+    places: list[tuple[str, str]]  # where those end: a place and how many end there, or a variable's values
 
 
 def describe_skills(
@@ -88,7 +88,8 @@ def _places(
     """Discrete or whole observations: the most frequent ones; others: what sets the ends apart."""
     if len(ends) == 0:
         return []
-    seen, names = demos.observations, observation_names(demos, task)
+    found, names = on_map(demos, task), observation_names(demos, task)
+    seen = demos.observations if found is None else found[1]
     if seen.ndim == 1 or (seen == np.rint(seen)).all():
         rows, counts = np.unique(seen[ends], axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")[:_MOST_PLACES]
@@ -98,10 +99,9 @@ def _places(
     spread = np.sqrt(weights @ (seen - mean) ** 2 / total)
     at, around = seen[ends].mean(0), seen[ends].std(0)
     apart = np.abs(at - mean) / np.maximum(spread, 1e-12)
-    order = np.argsort(-apart, kind="stable")[:_MOST_PLACES]
+    order = np.argsort(-apart, kind="stable")[:_MOST_VARIABLES]
     return [
-        (names[i], f"{at[i]:.2g} ± {around[i]:.2g} (while it runs {mean[i]:.2g} ± {spread[i]:.2g})")
-        for i in order
+        (names[i], f"{at[i]:.2g} ± {around[i]:.2g} (else {mean[i]:.2g} ± {spread[i]:.2g})") for i in order
     ]
 
 

@@ -1,28 +1,24 @@
 """Where in the state space each option runs."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.environments.grid_world import grid_world_rules
-from skillstream.environments.hidden_goal import hidden_goal_rules
 from skillstream.environments.rules import GridRules
-from skillstream.errors import InputError
 from skillstream.policies.segmentation import Segmentation
 from skillstream.reporting.figures import FAINT, INK, colour, new_figure, shades, write_png
 from skillstream.reporting.skills import stops
 from skillstream.reporting.telling import most_telling_pair
-from skillstream.reporting.vocabulary import observation_names, short_name
+from skillstream.reporting.vocabulary import observation_names, on_map
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MAPS: dict[str, Callable[[], GridRules]] = {"grid-world": grid_world_rules, "hidden-goal": hidden_goal_rules}
 _MOST_STATES, _MOST_POINTS = 40, 4000
 _MOVES = np.array([(0, 1), (0, -1), (1, 0), (-1, 0)])  # right and up, of north, south, east, west
 
@@ -59,7 +55,7 @@ def usage_figure(
     width: float = 8.0,
 ) -> "Figure":
     """The figure of `plot_usage`, as wide as wanted."""
-    found = _cells(demos, task)
+    found = on_map(demos, task)
     if found is not None:
         return _maps(*found, segmentation, demos, width)
     if demos.observations.ndim == 1:
@@ -71,22 +67,9 @@ def usage_figure(
     return _scatter(segmentation, demos, names, width)
 
 
-def _cells(demos: Demonstrations, task: str | None) -> tuple[GridRules, np.ndarray] | None:
-    """The map that the demonstrations were made on, and each step's cell; None if there is no such map."""
-    name = short_name(task)
-    if name not in _MAPS:
-        return None
-    rules, seen = _MAPS[name](), demos.observations
-    try:
-        coordinates = rules.decode(seen if seen.ndim == 1 else rules.encode(seen))
-    except InputError:  # the observations were wrapped into something else
-        return None
-    return rules, rules.layout.number(coordinates[:, :2].astype(int))
-
-
 def _maps(
     rules: GridRules,
-    cells: Int[np.ndarray, "T"],
+    coordinates: Float[np.ndarray, "T D"],
     segmentation: Segmentation,
     demos: Demonstrations,
     width: float,
@@ -94,6 +77,7 @@ def _maps(
     """A map for each option, in as many columns as there is room for."""
     probabilities, ends = segmentation.probabilities, stops(segmentation, demos)
     options, count = probabilities.shape[1], len(rules.layout.cells)
+    cells, shares = rules.layout.number(coordinates[:, :2].astype(int)), segmentation.usage()
     columns = max(1, min(options, int(width / 2.3)))
     lines = -(-options // columns)
     height, breadth = rules.layout.grid.shape
@@ -107,7 +91,7 @@ def _maps(
         np.add.at(choices, (cells[known], demos.actions[known]), probabilities[known, option])
         time = np.bincount(cells, probabilities[:, option], count)
         _map(panel, rules, option, time, choices, np.bincount(cells[ends == option], minlength=count))
-        panel.set_title(f"option {option}: {probabilities[:, option].mean():.0%} of the steps")
+        panel.set_title(f"option {option}: {shares[option]:.0%} of the steps")
     for panel in panels[options:]:
         panel.set_visible(False)
     key = ("darker: longer there;", "arrow: its usual action;", "ring: where it stops")
@@ -154,7 +138,7 @@ def _ring(panel: "Axes", row: int, column: int, share: float) -> None:
     from matplotlib.patches import Circle
 
     radius = 0.44 * np.sqrt(share)
-    if radius > 0.1:
+    if radius > 0.15:  # smaller ones would only be clutter
         panel.add_patch(Circle((column, row), radius, fill=False, edgecolor=INK, linewidth=1.1))
 
 

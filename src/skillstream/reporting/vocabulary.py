@@ -1,9 +1,15 @@
 """What the numbers of the tasks we know mean, in words."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.environments.catalogue import SHORT_NAMES
+from skillstream.environments.grid_world import grid_world_rules
+from skillstream.environments.hidden_goal import hidden_goal_rules
+from skillstream.environments.rules import GridRules
+from skillstream.errors import InputError
 
 _OBSERVATIONS = {
     "grid-world": ("row", "column", "psi"),
@@ -32,6 +38,7 @@ _ACTIONS = {
     "mountain-car": ("push left", "no push", "push right"),
     "acrobot": ("torque -1", "no torque", "torque 1"),
 }
+_MAPS: dict[str, Callable[[], GridRules]] = {"grid-world": grid_world_rules, "hidden-goal": hidden_goal_rules}
 _SHORT = {known: name for name, (known, _) in SHORT_NAMES.items()}
 
 
@@ -44,7 +51,7 @@ def observation_names(demos: Demonstrations, task: str | None) -> list[str]:
     """A name for each coordinate; numbers where the task, or what was made of it, is not known."""
     size = 1 if demos.observations.ndim == 1 else demos.observations.shape[1]
     known = _OBSERVATIONS.get(short_name(task) or "", ())
-    if demos.observations.ndim == 2 and len(known) == size:
+    if len(known) == size or on_map(demos, task) is not None:
         return list(known)
     return [f"observation {column}" for column in range(size)]
 
@@ -56,3 +63,15 @@ def action_names(demos: Demonstrations, task: str | None) -> list[str]:
     if highest >= len(known) or demos.actions.ndim == 2:
         return [f"action {action}" for action in np.arange(highest + 1)]
     return list(known)
+
+
+def on_map(demos: Demonstrations, task: str | None) -> tuple[GridRules, np.ndarray] | None:
+    """The map of a grid task, and each step's coordinates on it; None where there is no such map."""
+    rules_of, seen = _MAPS.get(short_name(task) or ""), demos.observations
+    if rules_of is None:
+        return None
+    rules = rules_of()
+    try:
+        return rules, rules.decode(seen if seen.ndim == 1 else rules.encode(seen))
+    except InputError:  # the observations were wrapped into something else
+        return None
