@@ -21,6 +21,11 @@ class Comparison:
     expert: float | None  # its expected return
 
 
+def short(number: float) -> str:
+    """A number with four digits that count."""
+    return f"{number:#.4g}".removesuffix(".")
+
+
 def learning_figure(metrics: Sequence[Mapping[str, Any]], online: bool, width: float = 4.6) -> "Figure":
     """The log-likelihood of a step as learning went on, a line for each start."""
     figure = new_figure(width, 2.7)
@@ -65,7 +70,7 @@ def comparison_figure(comparison: Comparison, width: float = 4.6) -> "Figure":
         low_expert = comparison.expert < np.mean([result.mean for result in comparison.policies.values()])
         panel.axvline(comparison.expert, color=INK, linewidth=1, linestyle=(0, (4, 3)))
         panel.annotate(
-            f"expert {comparison.expert:.4g}",
+            f"expert {short(comparison.expert)}",
             (comparison.expert, -0.72),
             (5 if low_expert else -5, 0),
             textcoords="offset points",
@@ -74,7 +79,7 @@ def comparison_figure(comparison: Comparison, width: float = 4.6) -> "Figure":
             fontsize=8.5,
         )
     panel.set_ylim(count - 0.5, -1.0)
-    panel.set_yticks(range(count), [f"{name}\n{r.mean:.4g}" for name, r in comparison.policies.items()])
+    panel.set_yticks(range(count), [f"{name}\n{short(r.mean)}" for name, r in comparison.policies.items()])
     panel.margins(x=0.12)
     panel.set_xlabel("mean return, with its 95 % interval")
     panel.grid(axis="x", color=FAINT, alpha=0.25, linewidth=0.6)

@@ -2,6 +2,8 @@
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +53,7 @@ def record_frames(
     from skillstream.acting.agent import Agent
     from skillstream.environments.catalogue import make
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _no_screen():
         warnings.simplefilter("ignore")  # Gymnasium's, of a render mode that is not there
         world = make(task, "rgb_array" if isinstance(task, str) else None, **settings)
         try:
@@ -85,6 +87,19 @@ def _act(agent: Any, world: Any, count: int, every: int, seed: int) -> Frames:
         if terminated or truncated:
             break
     return Frames(np.stack(images), np.array(steps), np.array(options))
+
+
+@contextmanager
+def _no_screen() -> Iterator[None]:
+    """Let pygame draw without looking for a screen, which it complains about where there is none."""
+    name = "SDL_VIDEODRIVER"
+    before = os.environ.get(name)
+    os.environ[name] = before or "dummy"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
 
 
 def _smaller(image: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.files import write_whole
 from skillstream.policies.segmentation import Segmentation, segment
 from skillstream.reporting import page
-from skillstream.reporting.curves import Comparison, comparison_figure, learning_figure
+from skillstream.reporting.curves import Comparison, comparison_figure, learning_figure, short
 from skillstream.reporting.frames import Frames
 from skillstream.reporting.options import frame_list, skill_cards
 from skillstream.reporting.skills import describe_skills
@@ -125,10 +125,10 @@ def _summary(found: _Findings) -> str:
     words = f"From {demos.num_steps:,} steps of demonstration in {episodes}."
     if found.comparison is not None:
         learnt, *others = found.comparison.policies.items()
-        words += f" Acting by itself, the {learnt[0]} returns {learnt[1].mean:.4g} an episode on average"
-        words += "".join(f", the {name} {result.mean:.4g}" for name, result in others)
+        words += f" Acting by itself, the {learnt[0]} returns {short(learnt[1].mean)} an episode on average"
+        words += "".join(f", the {name} {short(result.mean)}" for name, result in others)
         expert = found.comparison.expert
-        words += "." if expert is None else f", the expert {expert:.4g}."
+        words += "." if expert is None else f", the expert {short(expert)}."
     return words
 
 
@@ -138,7 +138,7 @@ def _numbers(found: _Findings) -> list[tuple[str, str, str]]:
         name, learnt = next(iter(found.comparison.policies.items()))
         low, high = learnt.interval
         entries.append(
-            (f"Mean return, {name}", f"{learnt.mean:.4g}", f"95 % interval {low:.4g} to {high:.4g}")
+            (f"Mean return, {name}", f"{short(learnt.mean)}", f"95 % interval {short(low)} to {short(high)}")
         )
     entries.append(
         (
@@ -192,7 +192,7 @@ def _learning(found: _Findings) -> str:
     if not metrics:
         return page.section("How learning went", page.paragraph("The run recorded no metrics.", "note"))
     online = found.run.record.get("command") == "stream"
-    first, last = metrics[0], metrics[-1]
+    first = metrics[0]
     axis = "samples seen" if online else "iterations"
     words = (
         "The log-likelihood of each sample, predicted before it was learnt from, averaged over all so far."
@@ -280,9 +280,9 @@ def _evaluation(found: _Findings) -> str:
     rows = []
     for name, result in comparison.policies.items():
         low, high = result.interval
-        rows.append((name, f"{result.mean:.4g}", f"{low:.4g} to {high:.4g}", f"{result.std:.3g}"))
+        rows.append((name, f"{short(result.mean)}", f"{short(low)} to {short(high)}", f"{short(result.std)}"))
     if comparison.expert is not None:
-        rows.append(("expert", f"{comparison.expert:.4g}", "", ""))
+        rows.append(("expert", f"{short(comparison.expert)}", "", ""))
     said = "; ".join(f"{row[0]} {row[1]}" for row in rows)
     chart = page.small_figure(
         "comparison",
@@ -307,8 +307,8 @@ def _truth(found: _Findings) -> str:
     )
     if true is not None:
         words += (
-            f" Even the expert's own hierarchy, which knows everything but the options, recovers {true:.1%}: "
-            f"the learnt policy reaches {learnt / true:.0%} of that."
+            f" The expert's own hierarchy, read in the same way, recovers {true:.1%}: the learnt policy "
+            f"reaches {learnt / true:.0%} of that."
         )
     return page.section("Are they the expert's options?", page.paragraph(words))
 
