@@ -85,7 +85,7 @@ def print_json(**results: Any) -> None:
 
 
 @contextmanager
-def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
+def progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
     """A bar with rate and time left, where there is a terminal; call it with how far it is."""
     from rich.console import Console
     from rich.progress import (
