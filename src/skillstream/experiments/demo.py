@@ -54,7 +54,7 @@ def run_demo(starts: int, seed: int, output: Path, console: Console) -> dict[str
 def _grid_world(expert: HierarchicalExpert, starts: int, seed: int) -> list[Result]:
     """The paper's networks on coordinates, and tables on the number of the state."""
     demos, held_out = _collect("grid-world", expert, seed)
-    numbered, numbered_out = (_numbered(data, expert) for data in (demos, held_out))
+    numbered, numbered_out = (expert.numbered(data) for data in (demos, held_out))
     networks = [OptionPolicy.neural(2, 3, 5, seed + n, standardise=demos) for n in range(min(starts, 2))]
     tables = [OptionPolicy.tabular(2, 416, 5, seed + n) for n in range(starts)]
     batch = replace(NETWORKS, starts=len(networks), seed=seed)
@@ -89,17 +89,6 @@ def _batch(starts: list[OptionPolicy], demos: Demonstrations, seed: int) -> Opti
 def _collect(task: str, expert: Any, seed: int) -> tuple[Demonstrations, Demonstrations]:
     """What to learn from, and what to look at afterwards."""
     return collect(expert, task, STEPS, seed=seed), collect(expert, task, STEPS, seed=seed + 1000)
-
-
-def _numbered(demos: Demonstrations, expert: HierarchicalExpert) -> Demonstrations:
-    """The same demonstrations with the numbers of states in place of coordinates."""
-    return Demonstrations(
-        expert.encode(demos.observations),
-        demos.actions,
-        demos.episode_lengths,
-        rewards=demos.rewards,
-        true_options=demos.true_options,
-    )
 
 
 def _show(console: Console, results: list[Result], expert: HierarchicalExpert) -> None:
