@@ -76,7 +76,7 @@ def console(as_json: bool) -> "Console":
     """Where to print for people: nowhere, if a machine reads."""
     from rich.console import Console
 
-    return Console(quiet=as_json, highlight=False)
+    return Console(quiet=as_json, highlight=False, soft_wrap=True)
 
 
 def print_json(**results: Any) -> None:

@@ -71,9 +71,9 @@ class Fit:
             return common.load_policy(self.start)
         world = None
         if source.task is not None:
-            from skillstream.environments.catalogue import make
+            from skillstream.environments.catalogue import make_env
 
-            world = make(source.task, **common.parse_settings(source.settings))
+            world = make_env(source.task, **common.parse_settings(source.settings))
         return first_policy(demos, self.options, self.policy, self.standardise, self.learning.seed, world)
 
     def _learn(

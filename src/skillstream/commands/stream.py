@@ -68,7 +68,7 @@ class Stream:
         return self._learn(learner, first, episodes, run)
 
     def _learner(self, first: "Demonstrations", source: common.Source) -> "OnlineLearner":
-        from skillstream.environments.catalogue import make
+        from skillstream.environments.catalogue import make_env
         from skillstream.learning.online import OnlineLearner
 
         if self.resume is not None:
@@ -77,7 +77,7 @@ class Stream:
             return OnlineLearner(common.load_policy(self.start), self.learning)
         world = None
         if source.task is not None:
-            world = make(source.task, **common.parse_settings(source.settings))
+            world = make_env(source.task, **common.parse_settings(source.settings))
         # Standardising would need data that have not come yet.
         policy = first_policy(
             first, self.options, self.policy, False, self.learning.seed, world, self.states or 0
