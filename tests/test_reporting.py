@@ -62,7 +62,7 @@ def test_pictures_have_content(tmp_path, kind, options):
         path = tmp_path / f"{name}.png"
         plot(path, found, demos)
         share, colours = ink(path)
-        assert share > 0.02
+        assert share > 0.008
         assert colours > 20
         assert shows(path, "#0072B2")
         assert demos.num_steps == 1 or options == 1 or shows(path, "#E69F00")

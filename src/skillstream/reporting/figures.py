@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # too, in the place of their black.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F")
 INK, FAINT = "#1d2733", "#8b95a1"
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
@@ -75,7 +75,7 @@ def to_svg(name: str, alternative: str, draw: Callable[[], "Figure"]) -> str:
     buffer = io.StringIO()
     nothing: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with rc_context(_STYLE):
-        draw().savefig(buffer, format="svg", transparent=True, metadata=nothing)
+        draw().savefig(buffer, format="svg", dpi=180, transparent=True, metadata=nothing)
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)

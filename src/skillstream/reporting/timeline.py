@@ -190,9 +190,8 @@ def _legend(figure: "Figure", options: int, outside: str, events: bool = False) 
         entries.append(Line2D([], [], **bar, markersize=5, markeredgewidth=0.8, label="switch"))
         entries.append(Line2D([], [], **bar, markersize=11, markeredgewidth=1.4, label="episode begins"))
     columns = max(1, min(len(entries), int(figure.get_figwidth() / 1.15)))
-    figure.legend(
-        handles=entries, loc=f"outside {outside}", ncols=columns, frameon=False, fontsize=9, handlelength=1.2
-    )
+    where: Any = f"outside {outside}"
+    figure.legend(handles=entries, loc=where, ncols=columns, frameon=False, fontsize=9, handlelength=1.2)
 
 
 def _renumbered(truth: Int[np.ndarray, "T"], found: Int[np.ndarray, "T"]) -> Int[np.ndarray, "T"]:
