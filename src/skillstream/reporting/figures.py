@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # too, in the place of their black.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F")
 INK, FAINT = "#1d2733", "#8b95a1"
+_LARGEST = 1.5  # pixels of the page to a point of a figure
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -81,6 +82,12 @@ def to_svg(name: str, alternative: str, draw: Callable[[], "Figure"]) -> str:
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = text.replace(INK, "currentColor")
     text = re.sub(r"font: (?:\w+ )*([\d.]+)px [^;\"]*", r"font-size: \1px", text)
-    box = re.search(r'viewBox="[^"]*"', text)
-    body = text[text.index(">") + 1 :]
-    return f'<svg role="img" aria-label="{alternative}" {box[0] if box else ""}>{body}'
+    return _opened(text, alternative) + text[text.index(">") + 1 :]
+
+
+def _opened(svg: str, alternative: str) -> str:
+    """An opening tag that fills the width there is, up to where the words get as large as the page's."""
+    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    assert found is not None
+    width = float(found[1]) * _LARGEST
+    return f'<svg role="img" aria-label="{alternative}" {found[0]} style="max-width: {width:.0f}px">'

@@ -8,14 +8,15 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.environments.catalogue import SHORT_NAMES
 from skillstream.environments.grid_world import grid_world_rules
 from skillstream.environments.hidden_goal import hidden_goal_rules
 from skillstream.environments.rules import GridRules
 from skillstream.errors import InputError
 from skillstream.policies.segmentation import Segmentation
 from skillstream.reporting.figures import FAINT, INK, colour, new_figure, shades, write_png
+from skillstream.reporting.skills import stops
 from skillstream.reporting.telling import most_telling_pair
+from skillstream.reporting.vocabulary import observation_names, short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,61 +57,61 @@ def usage_figure(
     demos: Demonstrations,
     task: str | None = None,
     width: float = 8.0,
-    names: Sequence[str] | None = None,
 ) -> "Figure":
-    """The figure of `plot_usage`, as wide as wanted; `names` are those of the observations."""
+    """The figure of `plot_usage`, as wide as wanted."""
     found = _cells(demos, task)
     if found is not None:
-        return _maps(*found, segmentation.probabilities, demos, width)
+        return _maps(*found, segmentation, demos, width)
     if demos.observations.ndim == 1:
         return _bars(segmentation.probabilities, demos.observations, width)
     size = demos.observations.shape[1]
-    names = names or [f"observation {column}" for column in range(size)]
+    names = observation_names(demos, task)
     if size == 1:
         return _histogram(segmentation.probabilities, demos.observations[:, 0], names[0], width)
-    return _scatter(segmentation, demos.observations, names, width)
+    return _scatter(segmentation, demos, names, width)
 
 
 def _cells(demos: Demonstrations, task: str | None) -> tuple[GridRules, np.ndarray] | None:
     """The map that the demonstrations were made on, and each step's cell; None if there is no such map."""
-    for name, rules_of in _MAPS.items():
-        if task in (name, SHORT_NAMES[name][0]):
-            rules = rules_of()
-            try:
-                seen = demos.observations
-                numbers = seen if seen.ndim == 1 else rules.encode(seen)
-                coordinates = rules.decode(numbers)
-            except InputError:  # the observations were wrapped into something else
-                return None
-            return rules, rules.layout.number(coordinates[:, :2].astype(int))
-    return None
+    name = short_name(task)
+    if name not in _MAPS:
+        return None
+    rules, seen = _MAPS[name](), demos.observations
+    try:
+        coordinates = rules.decode(seen if seen.ndim == 1 else rules.encode(seen))
+    except InputError:  # the observations were wrapped into something else
+        return None
+    return rules, rules.layout.number(coordinates[:, :2].astype(int))
 
 
 def _maps(
     rules: GridRules,
     cells: Int[np.ndarray, "T"],
-    probabilities: Float[np.ndarray, "T K"],
+    segmentation: Segmentation,
     demos: Demonstrations,
     width: float,
 ) -> "Figure":
-    """A map for each option: the darker, the longer it runs there; arrows are what it mostly does."""
-    options = probabilities.shape[1]
+    """A map for each option, in as many columns as there is room for."""
+    probabilities, ends = segmentation.probabilities, stops(segmentation, demos)
+    options, count = probabilities.shape[1], len(rules.layout.cells)
     columns = max(1, min(options, int(width / 2.3)))
     lines = -(-options // columns)
     height, breadth = rules.layout.grid.shape
     each = min(width / columns, 4.2)
-    figure = new_figure(each * columns, (each * height / breadth + 0.3) * lines)
+    figure = new_figure(each * columns, (each * height / breadth + 0.3) * lines + 0.3)
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    visits = np.zeros((options, len(rules.layout.cells), rules.num_actions))
     known = np.ones(demos.num_steps, bool) if demos.action_mask is None else demos.action_mask
-    valid = known & (demos.actions < rules.num_actions) if demos.actions.ndim == 1 else ~known
-    for option in range(options):
-        np.add.at(visits[option], (cells[valid], demos.actions[valid]), probabilities[valid, option])
-        time = np.bincount(cells, probabilities[:, option], len(rules.layout.cells))
-        _map(panels[option], rules, option, time, visits[option])
-        panels[option].set_title(f"option {option}: {probabilities[:, option].mean():.0%} of the steps")
+    known = known & (demos.actions < rules.num_actions) if demos.actions.ndim == 1 else ~known
+    for option, panel in enumerate(panels[:options]):
+        choices = np.zeros((count, rules.num_actions))
+        np.add.at(choices, (cells[known], demos.actions[known]), probabilities[known, option])
+        time = np.bincount(cells, probabilities[:, option], count)
+        _map(panel, rules, option, time, choices, np.bincount(cells[ends == option], minlength=count))
+        panel.set_title(f"option {option}: {probabilities[:, option].mean():.0%} of the steps")
     for panel in panels[options:]:
         panel.set_visible(False)
+    key = ("darker: longer there;", "arrow: its usual action;", "ring: where it stops")
+    figure.supxlabel(("\n" if width < 4 else " ").join(key), fontsize=8, x=0.01, ha="left")
     return figure
 
 
@@ -119,7 +120,8 @@ def _map(
     rules: GridRules,
     option: int,
     time: Float[np.ndarray, "C"],
-    visits: Float[np.ndarray, "C A"],
+    choices: Float[np.ndarray, "C A"],
+    ends: Int[np.ndarray, "C"],
 ) -> None:
     layout = rules.layout
     image = np.zeros((*layout.grid.shape, 4))
@@ -129,19 +131,31 @@ def _map(
     image[layout.numbers < 0] = (0.55, 0.58, 0.62, 1.0)
     panel.imshow(image, interpolation="nearest")
     seen = np.flatnonzero(time >= 0.5)
-    best = visits[seen].argmax(1)
+    best = choices[seen].argmax(1)
     rows, columns = layout.cells[seen].T
-    moving = (best < len(_MOVES)) & (visits[seen].sum(1) > 0)
-    arrows: dict[str, Any] = {"pivot": "mid", "units": "xy", "scale": 1.6, "width": 0.07, "color": INK}
+    moving = (best < len(_MOVES)) & (choices[seen].sum(1) > 0)
+    arrows: dict[str, Any] = {"pivot": "mid", "units": "xy", "scale": 1.7, "width": 0.07, "color": INK}
     arrows |= {"headwidth": 4, "headlength": 3.5, "headaxislength": 3.2}
     panel.quiver(columns[moving], rows[moving], *_MOVES[best[moving]].T, angles="uv", **arrows)
     panel.plot(columns[~moving], rows[~moving], "o", color=INK, markersize=2.5)
     base, sites = layout.cells[layout.base], layout.cells[list(layout.sites)]
     for mark, (row, column) in zip(("B", "1", "2"), (base, *sites), strict=True):
         _mark(panel, mark, row, column)
+    for cell in np.flatnonzero(ends):
+        row, column = layout.cells[cell]
+        _ring(panel, row, column, ends[cell] / ends.max())
     panel.set_xticks([])
     panel.set_yticks([])
     panel.spines[:].set(visible=True, color=FAINT)
+
+
+def _ring(panel: "Axes", row: int, column: int, share: float) -> None:
+    """A ring in a cell, whose area says how often the option stops there."""
+    from matplotlib.patches import Circle
+
+    radius = 0.44 * np.sqrt(share)
+    if radius > 0.1:
+        panel.add_patch(Circle((column, row), radius, fill=False, edgecolor=INK, linewidth=1.1))
 
 
 def _mark(panel: "Axes", text: str, row: int, column: int) -> None:
@@ -193,17 +207,17 @@ def _histogram(
 
 
 def _scatter(
-    segmentation: Segmentation, observations: Float[np.ndarray, "T D"], names: Sequence[str], width: float
+    segmentation: Segmentation, demos: Demonstrations, names: Sequence[str], width: float
 ) -> "Figure":
-    across, up = most_telling_pair(observations, segmentation.probabilities)
+    seen, options = demos.observations, segmentation.probabilities.shape[1]
+    across, up = most_telling_pair(seen, segmentation.probabilities)
     # In an order drawn at random, so that no option covers the others.
-    shown = np.random.default_rng(0).permutation(len(observations))[:_MOST_POINTS]
-    options = segmentation.probabilities.shape[1]
+    shown = np.random.default_rng(0).permutation(len(seen))[:_MOST_POINTS]
     figure = new_figure(min(width, 6.5), min(width, 6.5) * 0.72)
     panel = figure.subplots()
     panel.scatter(
-        observations[shown, across],
-        observations[shown, up],
+        seen[shown, across],
+        seen[shown, up],
         s=14 if len(shown) < 1000 else 7,
         c=(segmentation.probabilities[shown] @ shades(options)).clip(0, 1),
         alpha=0.75,
@@ -212,6 +226,11 @@ def _scatter(
     )
     for option in range(options):
         panel.scatter([], [], s=24, color=colour(option), label=f"option {option}")
+    ends = shown[stops(segmentation, demos)[shown] >= 0]
+    if len(ends):
+        panel.scatter(
+            seen[ends, across], seen[ends, up], s=9, marker="x", color=INK, linewidths=0.6, label="stop"
+        )
     panel.set_xlabel(names[across])
     panel.set_ylabel(names[up])
     _legend(figure)
