@@ -11,6 +11,7 @@ from skillstream.commands.common import INTERRUPTED
 from skillstream.commands.demo import Demo
 from skillstream.commands.evaluate import Evaluate
 from skillstream.commands.fit import Fit
+from skillstream.commands.report import Report
 from skillstream.commands.segment import Segment
 from skillstream.commands.stream import Stream
 from skillstream.errors import SkillstreamError
@@ -22,6 +23,7 @@ COMMANDS = {
     "stream": Stream,
     "segment": Segment,
     "evaluate": Evaluate,
+    "report": Report,
 }
 
 

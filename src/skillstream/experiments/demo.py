@@ -16,7 +16,9 @@ from skillstream.learning.batch import clone, fit
 from skillstream.learning.config import BatchConfig, OnlineConfig
 from skillstream.policies.policy import OptionPolicy
 from skillstream.policies.posteriors import smooth
-from skillstream.reporting.report import write_report
+from skillstream.reporting.curves import Comparison
+from skillstream.reporting.frames import record_frames
+from skillstream.reporting.report import Agreement, write_report
 from skillstream.reporting.timeline import plot_timeline
 from skillstream.runs import RunDirectory
 
@@ -116,14 +118,23 @@ def _write(
 ) -> None:
     """A run directory and a report for each world's batch-learnt policy, and the timeline."""
     for task, learnt in results.items():
-        named = {result.name: result for result in learnt}
-        chosen = named["batch, networks"] if task == "grid-world" else named["batch, tables"]
+        flat, batch, *_, expert = learnt
         run = RunDirectory.create(output / task, task, "demo", {"seed": seed, "steps": STEPS})
-        demos, _ = _collect(task, make_expert(task, seed), seed)
         run.record |= {"task": task, "set": []}
-        chosen.policy.save(run.policy)
-        run.finish(log_likelihood=chosen.log_likelihood, agreement=chosen.agreement)
-        page = write_report(run, demos, chosen.policy)
+        batch.policy.save(run.policy)
+        run.finish(log_likelihood=batch.log_likelihood, agreement=batch.agreement)
+        demos, _ = _collect(task, make_expert(task, seed), seed)
+        page = write_report(
+            run,
+            demos,
+            batch.policy,
+            task=task,
+            comparison=Comparison(
+                {"learnt policy": batch.evaluation, "flat clone": flat.evaluation}, expert.evaluation.mean
+            ),
+            agreement=Agreement(batch.agreement, expert.agreement),
+            frames=record_frames(batch.policy, task, seed=seed),
+        )
         console.print(f"Report: {page}", soft_wrap=True)
     _, held_out = _collect("hidden-goal", hidden, seed)
     picture = output / "timeline.png"
