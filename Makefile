@@ -34,6 +34,7 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/online.py
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/formats.py
+	$(BIN)/python benchmarks/skills.py
 
 clean:
 	rm -rf .venv runs

@@ -137,6 +137,14 @@ def _resident() -> float:
         return int(file.read().split()[1]) * resource.getpagesize() / 2**20
 
 
+def in_sequence(begin: ss.OptionPolicy, demos: ss.Demonstrations, config: ss.OnlineConfig) -> ss.OptionPolicy:
+    """A batch fit of the first tenth, and the rest as a stream."""
+    first, rest = demos[: len(demos) // 10], demos[len(demos) // 10 :]
+    fitted = ss.fit(begin, first, ss.BatchConfig(iterations=40, epochs=5, batch_size=256)).policy
+    learner = ss.OnlineLearner(fitted, config).absorb(first)
+    return learner.partial_fit(rest.observations, rest.actions, rest.episode_starts).policy
+
+
 def recovered(truth: ss.OptionPolicy, make: Callable[[int], ss.OptionPolicy], learn: dict, seed: int):
     """For each way to learn: held-out log-likelihoods over the truth's, from ten random starts."""
     tabular = truth.model.__class__.__name__ == "TabularModel"
@@ -151,6 +159,8 @@ def recovered(truth: ss.OptionPolicy, make: Callable[[int], ss.OptionPolicy], le
             begin = make(100 + start_seed)
             if isinstance(config, ss.BatchConfig):
                 policy = ss.fit(begin, demos, config).policy
+            elif name.startswith("batch, then"):
+                policy = in_sequence(begin, demos, config)
             else:
                 learner = ss.OnlineLearner(begin, config)
                 learner.partial_fit(demos.observations, demos.actions, demos.episode_starts)
@@ -184,6 +194,7 @@ def from_random_starts() -> list[list[str]]:
         "online, uniform weights": replace(less_work, weights="uniform"),
         "online, growing weights (default)": less_work,
         "online, growing weights, 1/5 kept": replace(less_work, memory=4000),
+        "batch, then online": less_work,
     }
     rows = []
     for seed in range(3):

@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 from skillstream.environments import registration
-from skillstream.environments.catalogue import SHORT_NAMES, make, make_vector
+from skillstream.environments.catalogue import SHORT_NAMES, make_env, make_vector
 from skillstream.environments.discretising import BinnedObservations, Bins, DiscreteActions, DiscreteTorques
 from skillstream.environments.grid_world import GridWorld, grid_world_rules
 from skillstream.environments.hidden_goal import HiddenGoal, hidden_goal_rules
@@ -31,7 +31,7 @@ def at(row: int, column: int) -> int:
 @pytest.mark.parametrize("observation", ["coordinates", "index"])
 @pytest.mark.parametrize("render_mode", ["rgb_array", "ansi", None])
 def test_worlds_pass_gymnasiums_own_checks(world, observation, render_mode):
-    check_env(make(world, render_mode, observation=observation).unwrapped)
+    check_env(make_env(world, render_mode, observation=observation).unwrapped)
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
@@ -51,7 +51,7 @@ def test_the_grid_world_is_of_the_papers_size():
     assert trees.tolist() == [[5, column] for column in (0, 3, 4, 5, 6, 9)]
     assert rules.layout.cells[rules.layout.base].tolist() == [1, 1]
     assert rules.layout.cells[list(rules.layout.sites)].tolist() == list(SITES)
-    world = make("grid-world")
+    world = make_env("grid-world")
     assert world.reset(seed=0)[0].tolist() == [1, 1, 3]
     assert world.spec is not None
     assert world.spec.max_episode_steps == 100
@@ -131,7 +131,7 @@ def test_worlds_step_by_their_tables(name):
 def test_a_seed_gives_the_same_episode_twice(name, observation):
     episodes = []
     for seed in (5, 5, 6):
-        world = make(name, observation=observation)
+        world = make_env(name, observation=observation)
         world.reset(seed=seed)
         steps = [world.step(action % 4) for action in range(90)]
         episodes.append(np.array([np.append(seen, reward) for seen, reward, *_ in steps]))
@@ -141,7 +141,7 @@ def test_a_seed_gives_the_same_episode_twice(name, observation):
 
 @pytest.mark.parametrize(("name", "count"), [("grid-world", 416), ("hidden-goal", 35)])
 def test_coordinates_and_numbers_say_the_same(name, count):
-    seen, numbered = make(name, observation="coordinates"), make(name, observation="index")
+    seen, numbered = make_env(name, observation="coordinates"), make_env(name, observation="index")
     rules = RULES[name]
     np.testing.assert_array_equal(rules.encode(rules.decode(np.arange(count))), np.arange(count))
     first, _ = seen.reset(seed=3)
@@ -157,7 +157,7 @@ def test_the_hidden_goal_is_hidden_and_alternates():
         np.testing.assert_array_equal(rules.modes[goal, site], np.eye(2)[1 - goal])
         others = np.delete(np.arange(35), site)
         assert (rules.modes[goal, others] == np.eye(2)[goal]).all()
-    firsts = [make("hidden-goal").reset(seed=seed) for seed in range(40)]
+    firsts = [make_env("hidden-goal").reset(seed=seed) for seed in range(40)]
     assert {observation for observation, _ in firsts} == {rules.layout.base}
     assert {info["mode"] for _, info in firsts} == {0, 1}
 
@@ -194,7 +194,7 @@ def test_text_shows_the_same():
 
 @pytest.mark.parametrize("name", SHORT_NAMES)
 def test_short_names_make_environments(name):
-    world, vector = make(name), make_vector(name, 3)
+    world, vector = make_env(name), make_vector(name, 3)
     assert vector.num_envs == 3
     assert vector.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
     assert vector.single_action_space == world.action_space
@@ -205,17 +205,17 @@ def test_short_names_make_environments(name):
 
 
 def test_names_ids_and_environments_all_do():
-    cart = make("cart-pole")
+    cart = make_env("cart-pole")
     assert cart.spec is not None
     assert (cart.spec.id, cart.spec.max_episode_steps) == ("CartPole-v1", 2000)
-    assert make(cart) is cart
-    assert make("CartPole-v1").spec.max_episode_steps == 500  # pyright: ignore[reportOptionalMemberAccess]
-    assert make("cart-pole", max_episode_steps=7).spec.max_episode_steps == 7  # pyright: ignore[reportOptionalMemberAccess]
-    assert make("pendulum", levels=3).action_space == gymnasium.spaces.Discrete(3)
-    assert make(GridWorld).reset(seed=0)[0].tolist() == [1, 1, 3]
+    assert make_env(cart) is cart
+    assert make_env("CartPole-v1").spec.max_episode_steps == 500  # pyright: ignore[reportOptionalMemberAccess]
+    assert make_env("cart-pole", max_episode_steps=7).spec.max_episode_steps == 7  # pyright: ignore[reportOptionalMemberAccess]
+    assert make_env("pendulum", levels=3).action_space == gymnasium.spaces.Discrete(3)
+    assert make_env(GridWorld).reset(seed=0)[0].tolist() == [1, 1, 3]
     assert make_vector(lambda: GridWorld("index"), 2).reset(seed=0)[0].tolist() == [47, 47]
     alone = make_vector(cart, 1)
-    assert alone.reset(seed=1)[0][0].tolist() == make("cart-pole").reset(seed=1)[0].tolist()
+    assert alone.reset(seed=1)[0][0].tolist() == make_env("cart-pole").reset(seed=1)[0].tolist()
 
 
 def test_vector_copies_end_and_begin_anew_on_the_next_step():
@@ -247,17 +247,17 @@ def test_registering_twice_changes_nothing():
 )
 def test_unknown_names_are_explained(name, message):
     with pytest.raises(InputError, match=message):
-        make(name)
+        make_env(name)
 
 
 def test_a_missing_package_names_its_extra():
     code = """
 import sys
 sys.modules["Box2D"] = None
-from skillstream.environments.catalogue import make
+from skillstream.environments.catalogue import make_env
 from skillstream.errors import MissingExtraError
 try:
-    make("lunar-lander")
+    make_env("lunar-lander")
 except MissingExtraError as error:
     print(error)
 """
@@ -268,12 +268,12 @@ except MissingExtraError as error:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: make("grid-world", observation="pixels"), "observation: 'pixels' is not known"),
+        (lambda: make_env("grid-world", observation="pixels"), "observation: 'pixels' is not known"),
         (lambda: GridWorld(render_mode="human"), "render_mode: 'human'"),
-        (lambda: make("grid-world", wind=1.5), "wind: is a probability"),
-        (lambda: make("hidden-goal", slip=-1.0), "slip: is a probability"),
-        (lambda: make("grid-world", winds=0.5), "settings: skillstream/GridWorld-v0 does not take them"),
-        (lambda: make(GridWorld(), wind=0.2), "is an environment or makes one"),
+        (lambda: make_env("grid-world", wind=1.5), "wind: is a probability"),
+        (lambda: make_env("hidden-goal", slip=-1.0), "slip: is a probability"),
+        (lambda: make_env("grid-world", winds=0.5), "settings: skillstream/GridWorld-v0 does not take them"),
+        (lambda: make_env(GridWorld(), wind=0.2), "is an environment or makes one"),
         (lambda: make_vector(GridWorld(), 2), "cannot be copied 2 times"),
         (lambda: make_vector("grid-world", 0), "num_envs: must be at least 1"),
         (lambda: GridWorld().step(5), "action: must be from 0 to 4"),
@@ -299,7 +299,7 @@ def test_bad_input_is_named(call, message):
 
 
 def test_discrete_torques_are_the_continuous_ones():
-    finite, continuous = make("pendulum"), gymnasium.make("Pendulum-v1")
+    finite, continuous = make_env("pendulum"), gymnasium.make("Pendulum-v1")
     finite.reset(seed=2)
     continuous.reset(seed=2)
     for number, torque in enumerate([-2, -1, 0, 1, 2]):
@@ -310,7 +310,7 @@ def test_discrete_torques_are_the_continuous_ones():
 
 
 def test_a_wrapped_environment_can_be_made_again_from_its_spec():
-    world = make("pendulum", levels=3)
+    world = make_env("pendulum", levels=3)
     assert world.spec is not None
     again = gymnasium.make(world.spec)
     assert again.action_space == gymnasium.spaces.Discrete(3)

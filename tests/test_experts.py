@@ -10,7 +10,7 @@ from rich.console import Console
 
 import skillstream as ss
 from skillstream.acting.evaluation import evaluate
-from skillstream.environments.catalogue import make
+from skillstream.environments.catalogue import make_env
 from skillstream.environments.discretising import Bins
 from skillstream.environments.grid_world import grid_world_rules
 from skillstream.environments.hidden_goal import hidden_goal_rules
@@ -156,7 +156,7 @@ def test_the_grid_worlds_options_switch_by_the_reward_state():
 )
 def test_exact_returns_agree_with_episodes(policy, rules, horizon):
     name = "grid-world" if rules.visible else "hidden-goal"
-    result = evaluate(policy, lambda: make(name, observation="index"), episodes=400, seed=1)
+    result = evaluate(policy, lambda: make_env(name, observation="index"), episodes=400, seed=1)
     assert abs(result.mean - expected_return(policy, rules, horizon)) < 5 * result.std / 20
 
 
@@ -223,7 +223,7 @@ def test_episodes_begin_as_gymnasiums_do(world):
 
 
 def test_the_landers_heuristic_is_gymnasiums():
-    world = make("lunar-lander")  # imports Box2D without its warnings, which crash it where they are errors
+    world = make_env("lunar-lander")  # imports Box2D without the warnings that crash it where they are errors
     from gymnasium.envs.box2d import lunar_lander
 
     for seed in range(3):

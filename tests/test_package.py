@@ -27,6 +27,7 @@ def test_importing_the_package_loads_nothing_heavy(heavy):
 
 @pytest.mark.parametrize("heavy", ["matplotlib", "gymnasium", "minari", "pyarrow", "h5py"])
 def test_learning_loads_no_plots_and_no_worlds(heavy):
-    code = "import skillstream as ss, sys; [getattr(ss, name) for name in ss.__all__]; "
+    code = "import skillstream as ss, sys; "
+    code += "[getattr(ss, name) for name in ss.__all__ if not name.startswith('make_')]; "
     code += f"print({heavy!r} in sys.modules)"
     assert run(code).strip() == "False"

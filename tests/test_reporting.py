@@ -87,10 +87,7 @@ def test_the_timeline_shows_its_first_steps_only(tmp_path):
 @pytest.mark.parametrize("task", ["grid-world", "hidden-goal", "skillstream/HiddenGoal-v0"])
 @pytest.mark.parametrize("observation", ["index", "coordinates"])
 def test_maps_of_the_grid_tasks(tmp_path, task, observation):
-    from skillstream.environments.catalogue import make
-    from skillstream.experts.catalogue import make_expert
-
-    demos = ss.collect(make_expert(task), make(task, observation=observation), 120)
+    demos = ss.collect(ss.make_expert(task), ss.make_env(task, observation=observation), 120)
     found = segmented(demos, np.asarray(demos.true_options))
     plot_usage(tmp_path / "map.png", found, demos, task)
     plot_usage(tmp_path / "other.png", found, demos)

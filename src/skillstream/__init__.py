@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skillstream.demonstrations.dataset import Demonstrations
     from skillstream.demonstrations.formats import stream_episodes
     from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
+    from skillstream.environments.catalogue import make_env
     from skillstream.errors import (
         FileFormatError,
         ImpossibleDataError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         RefusedStepWarning,
         SkillstreamError,
     )
+    from skillstream.experts.catalogue import make_expert
     from skillstream.learning.batch import clone, fit
     from skillstream.learning.config import BatchConfig, OnlineConfig, Penalties
     from skillstream.learning.online import OnlineLearner
@@ -62,6 +64,8 @@ _HOMES = {
     "fit": "learning.batch",
     "flatten_actions": "demonstrations.spaces",
     "flatten_observations": "demonstrations.spaces",
+    "make_env": "environments.catalogue",
+    "make_expert": "experts.catalogue",
     "predict_actions": "policies.posteriors",
     "sample_paths": "policies.posteriors",
     "segment": "policies.segmentation",
@@ -100,6 +104,8 @@ __all__ = [
     "fit",
     "flatten_actions",
     "flatten_observations",
+    "make_env",
+    "make_expert",
     "predict_actions",
     "sample_paths",
     "segment",

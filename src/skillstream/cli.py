@@ -1,64 +1,61 @@
 """The command line. Nothing heavy is loaded before a command has been chosen and its flags are right."""
 
+import os
 import sys
-from dataclasses import dataclass
-from pathlib import Path
+import warnings
 
 import tyro
 
-from skillstream.errors import InputError, SkillstreamError
+from skillstream.commands.collect import Collect
+from skillstream.commands.common import INTERRUPTED
+from skillstream.commands.demo import Demo
+from skillstream.commands.evaluate import Evaluate
+from skillstream.commands.fit import Fit
+from skillstream.commands.report import Report
+from skillstream.commands.segment import Segment
+from skillstream.commands.stream import Stream
+from skillstream.errors import SkillstreamError
 
-
-@dataclass(frozen=True)
-class Demo:
-    """Learn the two known skills of a small expert, from a stream and in batch, and compare.
-
-    Example: skillstream demo --steps 50000 --seed 1
-    """
-
-    steps: int = 20_000
-    """Steps of demonstration to learn from."""
-    starts: int = 6
-    """Random starts of each algorithm; the best on the training data is kept."""
-    seed: int = 0
-    """Gives the same numbers twice."""
-    output: Path = Path("runs/demo")
-    """Directory for the picture and the policies; if it exists, one with a number is made."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("steps", 1000), ("starts", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"--{name}: must be at least {least}, found {getattr(self, name)}")
-
-    def run(self) -> None:
-        """Run it."""
-        from rich.console import Console
-
-        from skillstream.experiments.demo import run_demo
-
-        run_demo(self.steps, self.starts, self.seed, _unused(self.output), Console())
+COMMANDS = {
+    "demo": Demo,
+    "collect": Collect,
+    "fit": Fit,
+    "stream": Stream,
+    "segment": Segment,
+    "evaluate": Evaluate,
+    "report": Report,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit code is 0, or 2 for bad input."""
+    """Run the command line; the exit code is 0, 2 for bad input, or 130 if it was interrupted."""
     try:
         command = tyro.extras.subcommand_cli_from_dict(
-            {"demo": Demo},
+            COMMANDS,
             prog="skillstream",
             description="Learn options (skills) from expert demonstrations, in batch or from a stream.",
             args=arguments,
+            config=(tyro.conf.OmitArgPrefixes,),
         )
-        command.run()
+        _prepare_jax()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return command.run()
     except (SkillstreamError, OSError) as error:
         print(f"skillstream: {error}", file=sys.stderr)
         return 2
-    return 0
+    except KeyboardInterrupt:
+        print("skillstream: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
-def _unused(directory: Path) -> Path:
-    """The directory itself, or with the first number that makes it new."""
-    candidate, number = directory, 1
-    while candidate.exists():
-        number += 1
-        candidate = directory.with_name(f"{directory.name}-{number}")
-    return candidate
+def _prepare_jax() -> None:
+    """Let XLA run larger loops as one kernel; a user's own flags stay as they are."""
+    flag = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000000"
+    if "xla_cpu_small_while_loop_byte_threshold" not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
+    """A warning as a user of the command line reads it: without the place in the source."""
+    print(f"skillstream: warning: {message}", file=sys.stderr)

@@ -42,7 +42,7 @@ def collect(
     progress
         Called after every step with the number of steps or episodes recorded so far.
     """
-    from skillstream.environments.catalogue import make
+    from skillstream.environments.catalogue import make_env
 
     if (steps is None) == (episodes is None):
         raise InputError(f"steps, episodes: give one of the two, found {steps!r} and {episodes!r}")
@@ -50,7 +50,7 @@ def collect(
     if isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
         name = "steps" if episodes is None else "episodes"
         raise InputError(f"{name}: must be a whole number from 1, found {amount!r}")
-    world = make(env)
+    world = make_env(env)
     actor = actor_for(expert, seed, world)
     knows = hasattr(actor, "num_options")
     seen, done, rewards, options, lengths = [], [], [], [], [0]

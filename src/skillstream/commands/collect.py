@@ -41,7 +41,7 @@ class Collect:
     def run(self) -> int:
         """Collect, write, say what there is."""
         from skillstream.acting.collection import collect
-        from skillstream.environments.catalogue import make
+        from skillstream.environments.catalogue import make_env
         from skillstream.experts.catalogue import make_expert
         from skillstream.runs import RunDirectory
 
@@ -50,7 +50,7 @@ class Collect:
         steps = 2000 if self.steps is None and self.episodes is None else self.steps
         if self.save is not None and not self.save.startswith("minari:") and Path(self.save).exists():
             raise InputError(f"--save: {self.save} exists already; name a new file")
-        world = make(self.task, **common.parse_settings(self.set))
+        world = make_env(self.task, **common.parse_settings(self.set))
         expert = common.load_policy(self.expert) if self.expert else make_expert(self.task, self.seed)
         run = RunDirectory.create(self.output, f"runs/collect-{self.task.replace('/', '-')}", "collect", self)
         with common.progress("Collecting", steps or self.episodes or 0) as report:

@@ -76,7 +76,7 @@ def console(as_json: bool) -> "Console":
     """Where to print for people: nowhere, if a machine reads."""
     from rich.console import Console
 
-    return Console(quiet=as_json, highlight=False)
+    return Console(quiet=as_json, highlight=False, soft_wrap=True)
 
 
 def print_json(**results: Any) -> None:
@@ -85,7 +85,7 @@ def print_json(**results: Any) -> None:
 
 
 @contextmanager
-def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
+def progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
     """A bar with rate and time left, where there is a terminal; call it with how far it is."""
     from rich.console import Console
     from rich.progress import (

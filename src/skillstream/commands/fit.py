@@ -8,7 +8,6 @@ import tyro
 
 from skillstream.commands import common
 from skillstream.commands.models import Kind, first_policy
-from skillstream.errors import InputError
 from skillstream.learning.config import BatchConfig
 
 if TYPE_CHECKING:
@@ -70,13 +69,11 @@ class Fit:
     def _first(self, demos: "Demonstrations", source: common.Source) -> "OptionPolicy":
         if self.start is not None:
             return common.load_policy(self.start)
-        if self.options < 1:
-            raise InputError(f"--options: must be at least 1, found {self.options}")
         world = None
         if source.task is not None:
-            from skillstream.environments.catalogue import make
+            from skillstream.environments.catalogue import make_env
 
-            world = make(source.task, **common.parse_settings(source.settings))
+            world = make_env(source.task, **common.parse_settings(source.settings))
         return first_policy(demos, self.options, self.policy, self.standardise, self.learning.seed, world)
 
     def _learn(

@@ -14,9 +14,17 @@ Kind = Literal["auto", "tabular", "neural"]
 
 
 def first_policy(
-    demos: "Demonstrations", options: int, kind: Kind, standardise: bool, seed: int, world: Any = None
+    demos: "Demonstrations",
+    options: int,
+    kind: Kind,
+    standardise: bool,
+    seed: int,
+    world: Any = None,
+    least_states: int = 0,
 ) -> "OptionPolicy":
     """Tables for discrete observations, networks for continuous ones; sizes from the world, or the data."""
+    if options < 1:
+        raise InputError(f"--options: must be at least 1, found {options}")
     from skillstream.policies.policy import OptionPolicy
 
     discrete = demos.observations.ndim == 1
@@ -33,8 +41,8 @@ def first_policy(
         )
     actions = _actions(demos, None if world is None else world.action_space)
     if kind == "tabular":
-        states = int(demos.observations.max()) + 1
-        states = max(states, int(getattr(world.observation_space, "n", 0)) if world is not None else 0)
+        known = 0 if world is None else int(getattr(world.observation_space, "n", 0))
+        states = max(int(demos.observations.max()) + 1, known, least_states)
         if isinstance(actions, tuple):
             raise InputError("--policy: tables take one action a step, and these have several; use neural")
         return OptionPolicy.tabular(options, states, actions, seed, standardise=demos)

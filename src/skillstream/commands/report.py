@@ -180,7 +180,6 @@ def _agreement(policy: "OptionPolicy", demos: "Demonstrations", task: str | None
 
 
 def _reachable(demos: "Demonstrations", task: str | None) -> float | None:
-    from skillstream.demonstrations.dataset import Demonstrations
     from skillstream.experts.acting import HierarchicalExpert
     from skillstream.experts.catalogue import NAMES, make_expert
     from skillstream.policies.posteriors import smooth
@@ -189,13 +188,7 @@ def _reachable(demos: "Demonstrations", task: str | None) -> float | None:
     if not isinstance(expert, HierarchicalExpert) or demos.true_options is None:
         return None
     try:
-        seen = Demonstrations(
-            expert.encode(demos.observations),
-            demos.actions,
-            demos.episode_lengths,
-            action_mask=demos.action_mask,
-        )
-        return _share(smooth(expert.policy, seen).options.argmax(1), demos.true_options)
+        return _share(smooth(expert.policy, expert.numbered(demos)).options.argmax(1), demos.true_options)
     except InputError:  # they are not the expert's own, or its world was another
         return None
 

@@ -1,6 +1,7 @@
 """`skillstream stream`: online Baum-Welch on demonstrations as they come, sample by sample."""
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,7 +68,7 @@ class Stream:
         return self._learn(learner, first, episodes, run)
 
     def _learner(self, first: "Demonstrations", source: common.Source) -> "OnlineLearner":
-        from skillstream.environments.catalogue import make
+        from skillstream.environments.catalogue import make_env
         from skillstream.learning.online import OnlineLearner
 
         if self.resume is not None:
@@ -76,18 +77,18 @@ class Stream:
             return OnlineLearner(common.load_policy(self.start), self.learning)
         world = None
         if source.task is not None:
-            world = make(source.task, **common.parse_settings(source.settings))
-        elif first.observations.ndim == 1 and self.policy != "neural":
-            world = _Sizes(self.states or int(first.observations.max()) + 1)
+            world = make_env(source.task, **common.parse_settings(source.settings))
         # Standardising would need data that have not come yet.
-        policy = first_policy(first, self.options, self.policy, False, self.learning.seed, world)
+        policy = first_policy(
+            first, self.options, self.policy, False, self.learning.seed, world, self.states or 0
+        )
         return OnlineLearner(policy, self.learning)
 
     def _learn(self, learner: "OnlineLearner", first: "Demonstrations", episodes, run: "RunDirectory") -> int:
         state, known, seen = "finished", learner.num_samples, 0
-        with common.progress("Learning", 0) as report:
+        with common.progress("Learning", None) as report:
             try:
-                for demos in _chain(first, episodes):
+                for demos in chain([first], episodes):
                     skipped = min(max(known - seen, 0), demos.num_steps)
                     seen += demos.num_steps
                     if skipped < demos.num_steps:
@@ -129,23 +130,6 @@ class Stream:
             )
         else:
             console.print(f"Next: skillstream evaluate {run.path}; skillstream report {run.path}")
-
-
-@dataclass(frozen=True)
-class _Space:
-    n: int
-
-
-class _Sizes:
-    """As much of a world as `first_policy` asks for."""
-
-    def __init__(self, states: int):
-        self.observation_space, self.action_space = _Space(states), _Space(0)
-
-
-def _chain(first, rest):
-    yield first
-    yield from rest
 
 
 def _feed(learner: "OnlineLearner", demos: "Demonstrations", skipped: int) -> None:

@@ -28,7 +28,7 @@ SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
 _VECTORISED = ("CartPole-v0", "CartPole-v1")
 
 
-def make(name: Source, render_mode: str | None = None, **settings: Any) -> gymnasium.Env[Any, Any]:
+def make_env(name: Source, render_mode: str | None = None, **settings: Any) -> gymnasium.Env[Any, Any]:
     """An environment.
 
     Parameters
@@ -45,7 +45,7 @@ def make(name: Source, render_mode: str | None = None, **settings: Any) -> gymna
 
     Examples
     --------
-    >>> make("cart-pole").spec.max_episode_steps
+    >>> make_env("cart-pole").spec.max_episode_steps
     2000
     """
     if not isinstance(name, str):
@@ -92,7 +92,7 @@ def make_vector(
                 known, lambda: gymnasium.make_vec(known, num_envs, "vector_entry_point", **given)
             )
         settings = {"disable_env_checker": True, **settings}
-    makers = [lambda: make(name, render_mode, **settings)] * num_envs
+    makers = [lambda: make_env(name, render_mode, **settings)] * num_envs
     return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
 
 

@@ -1,112 +1,153 @@
-"""The first demonstration: an expert with two known skills, learnt from a stream and in batch."""
+"""The whole story in two worlds: expert, demonstrations, online and batch learning, evaluation, report."""
 
-import time
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from skillstream.acting.simulate import simulate
+from skillstream.acting.collection import collect
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.experiments.matching import best_matching
-from skillstream.experiments.shuttle import Shuttle
-from skillstream.learning.batch import fit
+from skillstream.experiments.learners import Result, learn_online, measure
+from skillstream.experts.catalogue import HierarchicalExpert, make_expert
+from skillstream.learning.batch import clone, fit
 from skillstream.learning.config import BatchConfig, OnlineConfig
-from skillstream.learning.online import OnlineLearner
 from skillstream.policies.policy import OptionPolicy
 from skillstream.policies.posteriors import smooth
+from skillstream.reporting.curves import Comparison
+from skillstream.reporting.frames import record_frames
+from skillstream.reporting.report import Agreement, write_report
 from skillstream.reporting.timeline import plot_timeline
+from skillstream.runs import RunDirectory
 
-EPISODE = 200
-ONLINE = OnlineConfig(min_samples=1000, weights="polynomial", forgetting=0.7, pseudo_count=0.01)
-BATCH = BatchConfig(iterations=100, tolerance=1e-6, pseudo_count=0.01)
-
-
-@dataclass(frozen=True)
-class Learnt:
-    """A policy, how long it took to learn, and how good it is on episodes it has not seen."""
-
-    name: str
-    policy: OptionPolicy
-    seconds: float
-    log_likelihood: float  # a step, held out
-    agreement: float  # share of held-out steps given the expert's own option
-    numbers: np.ndarray  # the expert's number for each of its options
+STEPS = 2000
+TABLES = BatchConfig(iterations=100, tolerance=1e-6, pseudo_count=0.01)
+TABLES_ONLINE = OnlineConfig(pseudo_count=0.01)
+NETWORKS = BatchConfig(iterations=20, epochs=10)
+NETWORKS_ONLINE = OnlineConfig(update_every=2)
+_INDEX = {"observation": "index"}
 
 
-def run_demo(steps: int, starts: int, seed: int, output: Path, console: Console) -> list[Learnt]:
-    """Run the demonstration, print its table, write its picture, and return what the table shows."""
-    world = Shuttle()
-    expert = world.expert()
-    episodes = [EPISODE] * max(steps // EPISODE, 1)
-    demos = simulate(expert, world.transitions(), world.start(), episodes, seed)
-    held_out = simulate(expert, world.transitions(), world.start(), [EPISODE] * 20, seed + 1)
+def run_demo(starts: int, seed: int, output: Path, console: Console) -> dict[str, list[Result]]:
+    """Run both worlds, print their tables, write pictures and reports, and return what the tables show."""
     console.print(
-        f"An expert shuttles between two corners of a {world.size} x {world.size} grid: option 0 goes to "
-        f"one, option 1 to the other. Learning from {demos.num_steps} of its steps, from {starts} random "
-        "starts; "
-        "the best on the training data is kept."
+        "[bold]1. The paper's grid world.[/bold] An expert gathers from two sites in the wind; each of its "
+        "two options goes to one of them. The state tells which site pays, so a policy without options can "
+        "follow."
     )
-    start = [
-        OptionPolicy.tabular(2, world.num_states, world.num_actions, seed=seed + n) for n in range(starts)
-    ]
-    flat = OptionPolicy.tabular(1, world.num_states, world.num_actions, seed=seed)
-    learners = {
-        "one option (flat cloning)": lambda: _in_batch([flat], demos),
-        "online, one pass": lambda: _online(start, demos),
-        "batch": lambda: _in_batch(start, demos),
-        "the expert itself": lambda: expert,
-    }
-    results = [_measure(name, learn, held_out) for name, learn in learners.items()]
-    console.print(_table(results))
-    output.mkdir(parents=True)
-    picture = output / "timeline.png"
-    _plot(picture, results, held_out[:2])
-    results[1].policy.save(output / "online.safetensors")
-    results[2].policy.save(output / "batch.safetensors")
-    console.print(f"Wrote the option timeline to {picture} and the learnt policies beside it.")
+    grid = make_expert("grid-world", seed)
+    assert isinstance(grid, HierarchicalExpert)
+    results = {"grid-world": _grid_world(grid, starts, seed)}
+    _show(console, results["grid-world"], grid)
+    console.print(
+        "\n[bold]2. A hidden goal.[/bold] An expert goes back and forth between two sites, and nothing it "
+        "sees says where it goes: the option is memory, and a policy without options must fail."
+    )
+    hidden = make_expert("hidden-goal", seed)
+    assert isinstance(hidden, HierarchicalExpert)
+    results["hidden-goal"] = _hidden_goal(hidden, starts, seed)
+    _show(console, results["hidden-goal"], hidden)
+    _write(output, results, hidden, seed, console)
     return results
 
 
-def _online(starts: list[OptionPolicy], demos: Demonstrations) -> OptionPolicy:
-    learners = [
-        OnlineLearner(start, ONLINE).partial_fit(demos.observations, demos.actions, demos.episode_starts)
-        for start in starts
+def _grid_world(expert: HierarchicalExpert, starts: int, seed: int) -> list[Result]:
+    """The paper's networks on coordinates, and tables on the number of the state."""
+    demos, held_out = _collect("grid-world", expert, seed)
+    numbered, numbered_out = (expert.numbered(data) for data in (demos, held_out))
+    networks = [OptionPolicy.neural(2, 3, 5, seed + n, standardise=demos) for n in range(min(starts, 2))]
+    tables = [OptionPolicy.tabular(2, 416, 5, seed + n) for n in range(starts)]
+    batch = replace(NETWORKS, starts=len(networks), seed=seed)
+    ways = [
+        ("flat cloning, networks", lambda: clone(networks[0], demos, NETWORKS).policy, held_out, {}),
+        ("batch, networks", lambda: fit(networks[0], demos, batch).policy, held_out, {}),
+        ("online, networks", lambda: learn_online(networks[:1], demos, NETWORKS_ONLINE), held_out, {}),
+        ("batch, tables", lambda: _batch(tables, numbered, seed), numbered_out, _INDEX),
+        ("online, tables", lambda: learn_online(tables, numbered, TABLES_ONLINE), numbered_out, _INDEX),
+        ("the expert itself", lambda: expert.policy, numbered_out, _INDEX),
     ]
-    return max(learners, key=lambda learner: learner.log_likelihood).policy
+    return [measure(name, learn, data, "grid-world", **settings) for name, learn, data, settings in ways]
 
 
-def _in_batch(starts: list[OptionPolicy], demos: Demonstrations) -> OptionPolicy:
-    results = [fit(start, demos, BATCH) for start in starts]
-    return max(results, key=lambda result: result.log_likelihoods[-1]).policy
+def _hidden_goal(expert: HierarchicalExpert, starts: int, seed: int) -> list[Result]:
+    demos, held_out = _collect("hidden-goal", expert, seed)
+    shape = expert.policy.tables()["action"].shape
+    tables = [OptionPolicy.tabular(2, shape[0], shape[2], seed + n) for n in range(starts)]
+    ways = {
+        "flat cloning, tables": lambda: clone(tables[0], demos, TABLES).policy,
+        "batch, tables": lambda: _batch(tables, demos, seed),
+        "online, tables": lambda: learn_online(tables, demos, TABLES_ONLINE),
+        "the expert itself": lambda: expert.policy,
+    }
+    return [measure(name, learn, held_out, "hidden-goal") for name, learn in ways.items()]
 
 
-def _measure(name: str, learn, held_out: Demonstrations) -> Learnt:
-    began = time.perf_counter()
-    policy = learn()
-    seconds = time.perf_counter() - began
-    posterior = smooth(policy, held_out)
-    agreement, numbers = best_matching(posterior.options.argmax(1), np.asarray(held_out.true_options))
-    return Learnt(name, policy, seconds, posterior.log_likelihood / held_out.num_steps, agreement, numbers)
+def _batch(starts: list[OptionPolicy], demos: Demonstrations, seed: int) -> OptionPolicy:
+    return fit(starts[0], demos, replace(TABLES, starts=len(starts), seed=seed)).policy
 
 
-def _table(results: list[Learnt]) -> Table:
-    table = Table(title="On 20 episodes that were not learnt from")
+def _collect(task: str, expert: Any, seed: int) -> tuple[Demonstrations, Demonstrations]:
+    """What to learn from, and what to look at afterwards."""
+    return collect(expert, task, STEPS, seed=seed), collect(expert, task, STEPS, seed=seed + 1000)
+
+
+def _show(console: Console, results: list[Result], expert: HierarchicalExpert) -> None:
+    table = Table(
+        title=f"{expert.name}: {STEPS} steps learnt from, {STEPS} others and 100 episodes to test on"
+    )
     table.add_column("learner")
-    for column in ("log-likelihood a step", "steps with the expert's option", "seconds"):
+    for column in ("return", "of the expert's", "log-likelihood a step", "expert's option", "seconds"):
         table.add_column(column, justify="right")
     for result in results:
-        seconds = f"{result.seconds:.2f}" if result.seconds > 0.001 else "-"
-        table.add_row(result.name, f"{result.log_likelihood:.4f}", f"{result.agreement:.1%}", seconds)
-    return table
+        told = result.policy.num_options > 1
+        table.add_row(
+            result.name,
+            f"{result.evaluation.mean:.2f}",
+            f"{result.evaluation.mean / expert.expected_return:.0%}",
+            f"{result.log_likelihood:.4f}",
+            f"{result.agreement:.1%}" if told else "-",
+            f"{result.seconds:.1f}" if result.name != "the expert itself" else "-",
+        )
+    console.print(table)
 
 
-def _plot(path: Path, results: list[Learnt], demos: Demonstrations) -> None:
+def _write(
+    output: Path, results: dict[str, list[Result]], hidden: HierarchicalExpert, seed: int, console: Console
+) -> None:
+    """A run directory and a report for each world's batch-learnt policy, and the timeline."""
+    for task, learnt in results.items():
+        flat, batch, *_, expert = learnt
+        run = RunDirectory.create(output / task, task, "demo", {"seed": seed, "steps": STEPS})
+        run.record |= {"task": task, "set": []}
+        batch.policy.save(run.policy)
+        run.finish(log_likelihood=batch.log_likelihood, agreement=batch.agreement)
+        demos, _ = _collect(task, make_expert(task, seed), seed)
+        page = write_report(
+            run,
+            demos,
+            batch.policy,
+            task=task,
+            comparison=Comparison(
+                {"learnt policy": batch.evaluation, "flat clone": flat.evaluation}, expert.evaluation.mean
+            ),
+            agreement=Agreement(batch.agreement, expert.agreement),
+            frames=record_frames(batch.policy, task, seed=seed),
+        )
+        console.print(f"Report: {page}", soft_wrap=True)
+    _, held_out = _collect("hidden-goal", hidden, seed)
+    picture = output / "timeline.png"
+    _plot(picture, results["hidden-goal"], held_out[:2])
+    console.print(f"Option timeline: {picture}", soft_wrap=True)
+
+
+def _plot(path: Path, results: list[Result], demos: Demonstrations) -> None:
     """The expert's options and each hierarchy's smoothed probabilities of them, in the expert's numbers."""
     readings = {"true": np.eye(2)[np.asarray(demos.true_options)]}
     for result in results:
         if result.policy.num_options == 2:
             readings[result.name] = smooth(result.policy, demos).options[:, np.argsort(result.numbers)]
-    plot_timeline(path, readings, "Which option runs, two held-out episodes", demos.episode_starts)
+    plot_timeline(
+        path, readings, "Hidden goal: which option runs, two held-out episodes", demos.episode_starts
+    )

@@ -1,9 +1,8 @@
 """Comparing options whose numbering means nothing."""
 
-import itertools
-
 import numpy as np
 from jaxtyping import Int
+from scipy.optimize import linear_sum_assignment
 
 
 def best_matching(found: Int[np.ndarray, "T"], truth: Int[np.ndarray, "T"]) -> tuple[float, np.ndarray]:
@@ -18,7 +17,5 @@ def best_matching(found: Int[np.ndarray, "T"], truth: Int[np.ndarray, "T"]) -> t
     size = int(max(found.max(), truth.max())) + 1
     overlap = np.zeros((size, size), np.int64)
     np.add.at(overlap, (found, truth), 1)
-    rows = np.arange(size)
-    numbers = max(itertools.permutations(range(size)), key=lambda order: overlap[rows, list(order)].sum())
-    share = overlap[rows, list(numbers)].sum() / len(found)
-    return float(share), np.array(numbers)
+    rows, numbers = linear_sum_assignment(overlap, maximize=True)
+    return float(overlap[rows, numbers].sum() / len(found)), numbers

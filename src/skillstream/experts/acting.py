@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from skillstream.acting.agent import Agent
+from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.environments.rules import GridRules
 from skillstream.errors import InputError
 from skillstream.policies.policy import OptionPolicy
@@ -83,6 +84,17 @@ class HierarchicalExpert:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Actions, and the options that take them, to be handed in next time."""
         return self._agent.predict(self.encode(observation), state, episode_start, deterministic)
+
+    def numbered(self, demos: Demonstrations) -> Demonstrations:
+        """The same demonstrations with the numbers of observations, as the policy reads them."""
+        return Demonstrations(
+            self.encode(demos.observations),
+            demos.actions,
+            demos.episode_lengths,
+            demos.rewards,
+            demos.action_mask,
+            demos.true_options,
+        )
 
     def reset(self, seed: int) -> None:
         """Begin the random numbers anew."""

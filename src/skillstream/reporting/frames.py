@@ -51,11 +51,11 @@ def record_frames(
     from gymnasium.error import DependencyNotInstalled
 
     from skillstream.acting.agent import Agent
-    from skillstream.environments.catalogue import make
+    from skillstream.environments.catalogue import make_env
 
     with warnings.catch_warnings(), _no_screen():
         warnings.simplefilter("ignore")  # Gymnasium's, of a render mode that is not there
-        world = make(task, "rgb_array" if isinstance(task, str) else None, **settings)
+        world = make_env(task, "rgb_array" if isinstance(task, str) else None, **settings)
         try:
             return _act(Agent(policy, seed, world), world, count, every, seed)
         except DependencyNotInstalled as error:

@@ -1,0 +1,223 @@
+"""The command line from end to end: collect, fit, stream, segment, evaluate, and what goes wrong."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skillstream as ss
+from skillstream.cli import COMMANDS, main
+from skillstream.runs import RunDirectory
+
+QUICK = ["--iterations", "4", "--starts", "1"]
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(capsys, *arguments, code=0):
+    """The JSON that a command prints."""
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def fails(capsys, *arguments):
+    """The error that a command prints."""
+    assert main([*arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("skillstream: ")
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"), [("hidden-goal", "tabular"), ("cart-pole", "neural"), ("pendulum", "neural")]
+)
+def test_from_an_expert_to_skills_and_an_agent(capsys, task, kind):
+    made = run(capsys, "collect", task, "--steps", "400")
+    assert (made["run"], made["steps"]) == (f"runs/collect-{task}", 400)
+    fitted = run(capsys, "fit", made["run"], *QUICK)
+    assert fitted["state"] == "finished"
+    assert sum(fitted["usage"]) == pytest.approx(1)
+    assert kind in repr(ss.OptionPolicy.load(f"{fitted['run']}/policy.safetensors"))
+    assert (len(RunDirectory.open(_path(fitted)).metrics())) == 4
+    streamed = run(capsys, "stream", made["run"], "--min-samples", "200", "--update-every", "50")
+    assert streamed["samples"] == 400
+    for learnt in (fitted, streamed):
+        found = run(capsys, "evaluate", learnt["run"], "--episodes", "2")
+        assert found["task"] == task
+        assert len(found["returns"]) == 2
+    cut = run(capsys, "segment", fitted["run"], made["run"], "--method", "viterbi")
+    table = np.genfromtxt(f"{cut['run']}/segments.csv", delimiter=",", names=True)
+    assert len(table) == 400
+    assert {"episode", "step", "option", "probability", "switch", "probability_1"} <= set(table.dtype.names)
+    for picture in (f"{cut['run']}/usage.png", f"{cut['run']}/timeline.png", f"{fitted['run']}/timeline.png"):
+        with open(picture, "rb") as file:
+            assert file.read(4) == b"\x89PNG"
+
+
+def _path(result):
+    return Path(result["run"])
+
+
+def test_words_for_people(capsys):
+    assert main(["collect", "hidden-goal", "--steps", "50"]) == 0
+    assert "Next: skillstream fit runs/collect-hidden-goal" in capsys.readouterr().out
+    assert main(["fit", "runs/collect-hidden-goal", *QUICK]) == 0
+    assert "skillstream evaluate runs/fit-hidden-goal" in capsys.readouterr().out
+    assert main(["evaluate", "runs/fit-hidden-goal", "--episodes", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "the expert's is 12.39" in said
+    assert "option 1:" in said
+
+
+def test_runs_say_what_made_them_and_never_overwrite(capsys):
+    first, second = (run(capsys, "collect", "hidden-goal", "--steps", "20", "--seed", "3") for _ in range(2))
+    assert (first["run"], second["run"]) == ("runs/collect-hidden-goal", "runs/collect-hidden-goal-2")
+    record = RunDirectory.open(_path(first)).record
+    assert record["settings"]["seed"] == 3
+    assert record["state"] == "finished"
+    assert record["versions"]["skillstream"] == ss.__version__
+    one, two = (ss.Demonstrations.load(f"{made['run']}/demonstrations.npz") for made in (first, second))
+    np.testing.assert_array_equal(one.actions, two.actions)
+    assert "exists already" in fails(capsys, "collect", "hidden-goal", "--output", first["run"])
+
+
+def test_demonstrations_in_other_files(capsys):
+    run(capsys, "collect", "cart-pole", "--episodes", "1", "--save", "demos.csv")
+    assert ss.Demonstrations.load("demos.csv").num_steps == 2000
+    fitted = run(capsys, "fit", "demos.csv", *QUICK, "--epochs", "1")
+    assert "name one, such as cart-pole" in fails(capsys, "evaluate", fitted["run"])
+    assert run(capsys, "evaluate", fitted["run"], "cart-pole", "--episodes", "1")["task"] == "cart-pole"
+    assert "exists already" in fails(capsys, "collect", "cart-pole", "--save", "demos.csv")
+
+
+def test_a_policy_demonstrates_and_settings_reach_the_world(capsys):
+    made = run(capsys, "collect", "grid-world", "--steps", "60", "--set", "observation=index", "wind=0.2")
+    assert ss.Demonstrations.load(f"{made['run']}/demonstrations.npz").observations.ndim == 1
+    fitted = run(capsys, "fit", made["run"], *QUICK)
+    flags = ["--steps", "60", "--expert", fitted["run"], "--set", "observation=index"]
+    again = run(capsys, "collect", "grid-world", *flags)
+    demos = ss.Demonstrations.load(f"{again['run']}/demonstrations.npz")
+    assert demos.true_options is not None
+    assert run(capsys, "evaluate", fitted["run"], "--episodes", "1")["task"] == "grid-world"
+
+
+def interrupt_after(monkeypatch, times):
+    """Have logging a metric raise what Ctrl-C raises, once so many were logged."""
+    logged, log = [], RunDirectory.log
+
+    def interrupted(self, step, **numbers):
+        logged.append(step)
+        if len(logged) > times:
+            raise KeyboardInterrupt
+        log(self, step, **numbers)
+
+    monkeypatch.setattr(RunDirectory, "log", interrupted)
+
+
+def test_an_interrupted_fit_is_saved_and_goes_on(capsys, monkeypatch):
+    made = run(capsys, "collect", "hidden-goal", "--steps", "200")
+    flags = ["fit", made["run"], "--starts", "1", "--tolerance", "0", "--iterations"]
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 2)
+        cut = run(capsys, *flags, "6", code=130)
+    assert cut["state"] == RunDirectory.open(_path(cut)).record["state"] == "interrupted"
+    rest = run(capsys, *flags, "4", "--start", cut["run"])
+    whole = run(capsys, *flags, "6")
+    assert rest["log_likelihood"] == pytest.approx(whole["log_likelihood"], rel=1e-12)
+
+
+def test_an_interrupted_stream_is_saved_and_goes_on_from_the_next_sample(capsys, monkeypatch):
+    made = run(capsys, "collect", "hidden-goal", "--steps", "900")
+    flags = ["stream", made["run"], "--min-samples", "100"]
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 2)
+        cut = run(capsys, *flags, code=130)
+    assert 0 < cut["samples"] < 900
+    rest = run(capsys, *flags, "--resume", cut["run"])
+    whole = run(capsys, *flags)
+    assert rest["samples"] == whole["samples"] == 900
+    assert rest["predictive_log_likelihood"] == whole["predictive_log_likelihood"]
+
+
+def test_ctrl_c_elsewhere_ends_quietly(capsys, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(COMMANDS["collect"], "run", interrupted)
+    assert main(["collect", "cart-pole"]) == 130
+    assert capsys.readouterr().err == "skillstream: interrupted\n"
+
+
+def test_a_full_disk_is_said_plainly(capsys, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert "No space left on device" in fails(capsys, "collect", "hidden-goal", "--steps", "20")
+
+
+def test_bad_input_is_named(capsys, tmp_path):
+    run(capsys, "collect", "hidden-goal", "--steps", "30")
+    run(capsys, "collect", "cart-pole", "--steps", "30")
+    hidden, pole = "runs/collect-hidden-goal", "runs/collect-cart-pole"
+    fitted = run(capsys, "fit", hidden, *QUICK)["run"]
+    assert "did you mean cart-pole" in fails(capsys, "collect", "cart-pool")
+    assert "give one of the two" in fails(capsys, "collect", "cart-pole", "--steps", "1", "--episodes", "1")
+    assert "--set: must be NAME=VALUE" in fails(capsys, "collect", "cart-pole", "--set", "levels")
+    assert "no file or folder nowhere.npz" in fails(capsys, "fit", "nowhere.npz")
+    assert "not one of collect" in fails(capsys, "fit", fitted)
+    assert "--options: must be at least 1" in fails(capsys, "fit", hidden, "--options", "0")
+    assert "tables need discrete observations" in fails(capsys, "fit", pole, "--policy", "tabular")
+    assert "networks need continuous observations" in fails(capsys, "fit", hidden, "--policy", "neural")
+    assert "observations: this policy needs integers" in fails(capsys, "segment", fitted, pole)
+    assert "observation: must have the shape" in fails(capsys, "evaluate", fitted, "cart-pole")
+    assert "holds no policy.safetensors" in fails(capsys, "evaluate", hidden)
+    assert "there is no file nowhere" in fails(capsys, "stream", hidden, "--resume", "nowhere")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{")
+    assert "run.json: damaged" in fails(capsys, "fit", "broken")
+
+
+def test_bad_settings_are_named_before_anything_is_written(capsys, tmp_path):
+    assert "iterations: must be a whole number from 1" in fails(capsys, "fit", "a.npz", "--iterations", "0")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_tensorboard_needs_its_extra(capsys, monkeypatch):
+    run(capsys, "collect", "hidden-goal", "--steps", "30")
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert "skillstream[tensorboard]" in fails(capsys, "fit", "runs/collect-hidden-goal", "--tensorboard")
+
+
+def test_tensorboard_gets_the_metrics(capsys):
+    pytest.importorskip("tensorboardX")
+    run(capsys, "collect", "hidden-goal", "--steps", "30")
+    fitted = run(capsys, "fit", "runs/collect-hidden-goal", *QUICK, "--tensorboard")
+    assert list(_path(fitted).glob("tensorboard/events*"))
+
+
+def test_help_is_quick_and_loads_nothing_heavy():
+    code = "import sys; from skillstream.cli import main\ntry: main(['--help'])\n"
+    code += "finally: assert not {'jax', 'gymnasium', 'matplotlib', 'minari'} & set(sys.modules)"
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in COMMANDS)
+    assert time.perf_counter() - began < 10  # a hang, not a measurement: that is in benchmarks/
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    assert f"Example: skillstream {command}" in capsys.readouterr().out
