@@ -79,7 +79,9 @@ def comparison_figure(comparison: Comparison, width: float = 4.6) -> "Figure":
             fontsize=8.5,
         )
     panel.set_ylim(count - 0.5, -1.0)
-    panel.set_yticks(range(count), [f"{name}\n{short(r.mean)}" for name, r in comparison.policies.items()])
+    panel.set_yticks(
+        range(count), [f"{name[:24]}\n{short(r.mean)}" for name, r in comparison.policies.items()]
+    )
     panel.margins(x=0.12)
     panel.set_xlabel("mean return, with its 95 % interval")
     panel.grid(axis="x", color=FAINT, alpha=0.25, linewidth=0.6)

@@ -30,6 +30,7 @@ _STYLE: dict[Any, Any] = {
     "xtick.major.size": 3,
     "ytick.major.size": 3,
     "axes.facecolor": "none",
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "svg.fonttype": "none",  # words stay words, in the page's own font
     "svg.hashsalt": "skillstream",
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
@@ -79,7 +80,9 @@ def to_svg(name: str, alternative: str, draw: Callable[[], "Figure"]) -> str:
         draw().savefig(buffer, format="svg", dpi=180, transparent=True, metadata=nothing)
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
     text = text.replace(INK, "currentColor")
     text = re.sub(r"font: (?:\w+ )*([\d.]+)px [^;\"]*", r"font-size: \1px", text)
     return _opened(text, alternative) + text[text.index(">") + 1 :]
