@@ -26,17 +26,25 @@ def short(number: float) -> str:
     return f"{number:#.4g}".removesuffix(".")
 
 
-def learning_figure(metrics: Sequence[Mapping[str, Any]], online: bool, width: float = 4.6) -> "Figure":
-    """The log-likelihood of a step as learning went on, a line for each start."""
+def learning_figure(
+    metrics: Sequence[Mapping[str, Any]], online: bool, kept_by_end: bool = True, width: float = 4.6
+) -> "Figure":
+    """The log-likelihood of a step as learning went on, a line for each start.
+
+    `kept_by_end` says that the start that ends highest was kept; otherwise none stands out.
+    """
+    from matplotlib.ticker import MaxNLocator
+
     figure = new_figure(width, 2.7)
     panel = figure.subplots()
     curves: dict[int, list[tuple[float, float]]] = {}
     for line in metrics:
         if line.get("log_likelihood") is not None:
             curves.setdefault(int(line.get("start", 0)), []).append((line["step"], line["log_likelihood"]))
-    best = max(curves, key=lambda start: curves[start][-1][1], default=0)
+    best = max(curves, key=lambda start: curves[start][-1][1])
+    told = len(curves) > 1 and kept_by_end
     for start, points in curves.items():
-        kept = start == best
+        kept = start == best or not told
         panel.plot(
             *np.array(points, float).T,
             color=COLOURS[0] if kept else FAINT,
@@ -44,12 +52,13 @@ def learning_figure(metrics: Sequence[Mapping[str, Any]], online: bool, width: f
             marker="." if len(points) < 30 else "",
             markersize=4,
             zorder=3 if kept else 2,
-            label=(f"start {start + 1}, kept" if kept else "other starts") if len(curves) > 1 else None,
+            label=f"start {start + 1}, kept" if kept else "other starts",
         )
     panel.set_xlabel("samples seen" if online else "iteration")
     panel.set_ylabel("log-likelihood a step")
     panel.grid(axis="y", color=FAINT, alpha=0.25, linewidth=0.6)
-    if len(curves) > 1:
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if told:
         handles, labels = panel.get_legend_handles_labels()
         once = dict(zip(labels, handles, strict=True))
         panel.legend(list(once.values()), list(once), frameon=False, loc="lower right")

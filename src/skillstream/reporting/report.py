@@ -192,19 +192,21 @@ def _learning(found: _Findings) -> str:
     if not metrics:
         return page.section("How learning went", page.paragraph("The run recorded no metrics.", "note"))
     online = found.run.record.get("command") == "stream"
+    by_end = not found.run.record.get("settings", {}).get("held_out")
     first = metrics[0]
     axis = "samples seen" if online else "iterations"
     words = (
         "The log-likelihood of each sample, predicted before it was learnt from, averaged over all so far."
         if online
         else "The log-likelihood that a step of the demonstrations has under the policy, one iteration "
-        "after another. The start that ends highest is kept."
+        f"after another. The start that {'ends highest' if by_end else 'explains held-out episodes best'} "
+        "is kept."
     )
     chart = page.small_figure(
         "learning",
         f"Line chart of the log-likelihood a step over {axis}: from {first['log_likelihood']:.4f} to "
         f"{max(line['log_likelihood'] for line in metrics):.4f} at best",
-        lambda width: learning_figure(metrics, online, width),
+        lambda width: learning_figure(metrics, online, by_end, width),
     )
     numbers = page.table(
         ("Pass" if online else "Start", "Samples" if online else "Iterations", "First", "Last", "Seconds"),
@@ -325,7 +327,8 @@ def _loading(found: _Findings) -> str:
     )
     run = shlex.quote(str(found.run.path))
     source = shlex.quote(str(found.run.record.get("demonstrations") or "DEMONSTRATIONS"))
-    shell = f"skillstream evaluate {run}\nskillstream segment {run} {source}"
+    evaluate = f"skillstream evaluate {run}" + ("" if found.task else " TASK")
+    shell = f"{evaluate}\nskillstream segment {run} {source}"
     return page.section(
         "How to use it",
         page.paragraph("In Python; the agent needs NumPy only."),

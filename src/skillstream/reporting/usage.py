@@ -165,6 +165,8 @@ def _bars(probabilities: Float[np.ndarray, "T K"], states: Int[np.ndarray, "T"],
     panel.set_xticks(range(0, len(kept), every), numbers[kept][::every].tolist(), fontsize=8)
     few = len(kept) < len(numbers)
     panel.set_xlabel(f"state (the {len(kept)} most frequent of {len(numbers)})" if few else "state")
+    panel.set_ylim(0, 1)
+    panel.set_yticks([0, 0.5, 1])
     panel.set_ylabel("P(option | state)")
     _legend(figure)
     return figure
