@@ -318,7 +318,7 @@ def test_the_command_says_what_it_needs(learnt):
 def test_which_start_was_kept_is_said_only_where_it_is_known(tmp_path):
     policy = ss.OptionPolicy.tabular(2, 30, 3)
     run = made_run(tmp_path / "run", policy)
-    assert "start 1, kept" in Page(write_report(run, random_demos(), policy)).text
+    assert "start 2, kept" in Page(write_report(run, random_demos(), policy)).text
     run.record["settings"]["held_out"] = 0.2
     page = Page(write_report(run, random_demos(), policy))
     assert "kept" not in page.text.replace("held-out episodes best is kept", "")

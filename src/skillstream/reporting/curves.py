@@ -22,8 +22,10 @@ class Comparison:
 
 
 def short(number: float) -> str:
-    """A number with four digits that count."""
-    return f"{number:#.4g}".removesuffix(".")
+    """A return, to as many digits as mean something."""
+    if abs(number) >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.2f}" if abs(number) >= 0.1 or number == 0 else f"{number:.2g}"
 
 
 def learning_figure(
