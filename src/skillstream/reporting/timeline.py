@@ -85,29 +85,27 @@ def segmentation_figure(
         _lines(panel, name, values, strips["option"])
     for panel, (name, probabilities) in zip(panels[len(rows) :], strips.items(), strict=True):
         _strip(panel, name, probabilities)
-    starts = np.flatnonzero(demos.episode_starts[:shown])
-    switches = np.setdiff1d(np.flatnonzero(segmentation.switches[:shown]), starts)
-    for panel in panels:
-        panel.vlines(
-            starts[starts > 0], 0, 1, color=INK, linewidth=1.2, transform=panel.get_xaxis_transform()
-        )
-        panel.tick_params(bottom=panel is panels[-1])
-    first = panels[len(rows)]
-    first.plot(
-        switches,
-        np.full(len(switches), 1.12),
-        "|",
-        color=INK,
-        markersize=4,
-        clip_on=False,
-        markeredgewidth=0.7,
-    )
+    _events(panels, panels[len(rows)], segmentation, demos, shown)
     panels[-1].set_xlim(0, shown)
     panels[-1].set_xlabel(
         "step" if shown == demos.num_steps else f"step (the first {shown} of {demos.num_steps})"
     )
     _legend(figure, options, outside="upper left", events=True)
     return figure
+
+
+def _events(
+    panels: Sequence["Axes"], strip: "Axes", segmentation: Segmentation, demos: Demonstrations, shown: int
+) -> None:
+    """Lines where episodes begin, and ticks above the strip of options where they switch."""
+    starts = np.flatnonzero(demos.episode_starts[:shown])
+    switches = np.setdiff1d(np.flatnonzero(segmentation.switches[:shown]), starts)
+    for panel in panels:
+        where = panel.get_xaxis_transform()
+        panel.vlines(starts[starts > 0], 0, 1, color=INK, linewidth=1.2, transform=where)
+        panel.tick_params(bottom=panel is panels[-1])
+    above = np.full(len(switches), 1.12)
+    strip.plot(switches, above, "|", color=INK, markersize=4, clip_on=False, markeredgewidth=0.7)
 
 
 def _variables(
