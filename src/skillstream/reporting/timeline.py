@@ -95,7 +95,11 @@ def segmentation_figure(
 
 
 def _events(
-    panels: Sequence["Axes"], strip: "Axes", segmentation: Segmentation, demos: Demonstrations, shown: int
+    panels: Sequence["Axes"] | np.ndarray,
+    strip: "Axes",
+    segmentation: Segmentation,
+    demos: Demonstrations,
+    shown: int,
 ) -> None:
     """Lines where episodes begin, and ticks above the strip of options where they switch."""
     starts = np.flatnonzero(demos.episode_starts[:shown])
