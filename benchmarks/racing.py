@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,16 +17,14 @@ HERE = Path(__file__).parent
 
 # glibc gives large blocks back to the kernel and takes them again, page by page, at every call: that
 # would be timed with the rivals that allocate their results, and not with C, which writes into its own.
-# (2 ** 25 is the most that it takes for the size of a block with a mapping of its own.)
-_MALLOPT = {"M_TRIM_THRESHOLD": (-1, 2**30), "M_MMAP_THRESHOLD": (-3, 2**25)}
+# The heaps of single threads go back whole, so all threads are to share one.
+_MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_MMAP_MAX_": "0"}
 
 
 def keep_memory() -> None:
-    """Have malloc keep what is freed."""
-    libc = CDLL(None)
-    for name, setting in _MALLOPT.items():
-        if not libc.mallopt(*setting):
-            raise OSError(f"malloc refused {name} = {setting[1]}")
+    """Have malloc keep what is freed; it reads its settings at a program's start, so start anew."""
+    if any(os.environ.get(name) != value for name, value in _MALLOC.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **_MALLOC})
 
 
 def race(rivals: dict[str, Callable[[], object]], rounds: int = 11) -> dict[str, float]:

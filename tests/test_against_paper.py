@@ -8,7 +8,7 @@ import skillstream as ss
 
 GAMMAS = {
     "uniform": (ss.OnlineConfig(min_samples=60, weights="uniform"), lambda t: 1 / t),
-    "growing": (ss.OnlineConfig(min_samples=60), lambda t: 3 / (t + 2)),
+    "growing": (ss.OnlineConfig(min_samples=60), lambda t: 6 * t / ((t + 1) * (2 * t + 1))),
     "polynomial": (
         ss.OnlineConfig(min_samples=60, weights="polynomial", forgetting=0.7),
         lambda t: t**-0.7,

@@ -11,7 +11,7 @@ Weighting = Literal["growing", "uniform", "polynomial", "constant"]
 
 # What each weighting takes for `forgetting`: from, up to, whether these two are taken too, the default.
 _FORGETTING: dict[str, tuple[float, float, bool, bool, float]] = {
-    "growing": (1.0, math.inf, True, False, 3.0),
+    "growing": (1.0, 10.0, True, True, 3.0),
     "uniform": (0.0, math.inf, True, False, 0.0),
     "polynomial": (0.5, 1.0, False, True, 0.6),
     "constant": (0.0, 1.0, False, False, 0.01),
@@ -143,11 +143,12 @@ class OnlineConfig:
     tolerance: float = 1e-9
     """How much a sample's posterior may still change, at the most, when it is settled."""
     weights: Weighting | None = None
-    """gamma_t: uniform, 1 / t, the paper's (every sample counts alike); growing, c / (t + c - 1) (sample t
-    counts as t ** (c - 1) does, so that what was made of the first samples with a poor policy fades);
-    polynomial, t ** -c; constant, c, for experts that change. None: growing, but uniform without updates."""
+    """How samples count. uniform: all alike, the paper's gamma_t = 1 / t; growing: sample t in proportion
+    to t ** (c - 1), so that what was made of the first samples with a poor policy fades; polynomial:
+    gamma_t = t ** -c; constant: gamma_t = c, for experts that change. None: growing, but uniform for a
+    learner without updates."""
     forgetting: float | None = None
-    """The c of `weights`: from 1 (growing; 3 by default), in (0.5, 1] (polynomial; 0.6), in (0, 1)
+    """The c of `weights`: in [1, 10] (growing; 3 by default), in (0.5, 1] (polynomial; 0.6), in (0, 1)
     (constant; 0.01)."""
     pseudo_count: float = 0.0
     """Added to every expected count in the M-step (a symmetric Dirichlet prior); 0 is the paper's."""

@@ -38,9 +38,10 @@ class TableEngine:
             )
         assert isinstance(policy.model, TabularModel)
         self.config, self.start, self.model = config, policy, policy.model
+        self.num_states, self.num_actions = self.model.num_states, self.model.num_actions
         self.reference = policy  # what rows without data fall back to
         self.learnt: OptionPolicy | None = None
-        if self.model.num_states * self.model.num_actions >= 2**31:
+        if self.num_states * self.num_actions >= 2**31:
             raise InputError("policy: has 2 ** 31 or more pairs of a state and an action")
         with jax.enable_x64(True):
             self._go_on_from(self._new_state(config.window + config.window % 2))
@@ -63,7 +64,7 @@ class TableEngine:
 
     def check(self, observations: np.ndarray, actions: np.ndarray, mask: np.ndarray | None) -> None:
         """Raise an `InputError` unless these are states and actions of the tables."""
-        check_steps(observations, actions, mask, self.model.num_states, self.model.num_actions)
+        check_steps(observations, actions, mask, self.num_states, self.num_actions)
 
     def advance(self, piece: Piece, time: int, frozen: bool) -> Report:
         """Take in samples until they are used up, tables must be made anew, or the window must grow."""
@@ -143,8 +144,8 @@ class TableEngine:
     def _tags(self, piece: Piece) -> np.ndarray:
         tags = np.empty((3, len(piece)), np.int32)
         tags[0] = piece.observations
-        tags[1] = piece.observations * self.model.num_actions + piece.actions
-        tags[1, ~piece.recorded] = self.model.num_states * self.model.num_actions
+        tags[1] = piece.observations * self.num_actions + piece.actions
+        tags[1, ~piece.recorded] = self.num_states * self.num_actions
         tags[2] = piece.starts
         return tags
 

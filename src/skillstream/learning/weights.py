@@ -25,11 +25,9 @@ class Weights:
         if weighting == "uniform":
             return np.ones(count), np.zeros(count, np.int64), np.zeros(count)
         time = np.arange(first + 1, first + count + 1, dtype=np.float64)
-        gamma = {
-            "growing": rate / (time + rate - 1),
-            "polynomial": time**-rate,
-            "constant": np.full(count, rate),
-        }[weighting]
+        if weighting == "growing":  # never out of the first block
+            return time ** (rate - 1), np.zeros(count, np.int64), np.zeros(count)
+        gamma = time**-rate if weighting == "polynomial" else np.full(count, rate)
         kept = np.where(time > 1, 1 - gamma, 1.0)
         log2_decay = np.cumsum(np.concatenate([[self.log2_decay], np.log2(kept)]))[1:]
         block = np.floor(-log2_decay / _BLOCK).astype(np.int64)
