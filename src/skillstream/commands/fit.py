@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # More iterations than the paper's with fewer passes each, several starts, and no action ruled out: what
 # was found to suit tables and networks alike.
-_LEARNING = BatchConfig(iterations=50, tolerance=1e-5, pseudo_count=0.01, starts=3, epochs=10)
+_LEARNING = BatchConfig(iterations=50, tolerance=1e-5, pseudo_count=0.01, starts=3, epochs=10, batch_size=128)
 
 
 @dataclass(frozen=True)
