@@ -59,7 +59,8 @@ def test_from_an_expert_to_skills_and_an_agent(capsys, task, kind):
     table = np.genfromtxt(f"{cut['run']}/segments.csv", delimiter=",", names=True)
     assert len(table) == 400
     assert {"episode", "step", "option", "probability", "switch", "probability_1"} <= set(table.dtype.names)
-    for picture in (f"{cut['run']}/usage.png", f"{cut['run']}/timeline.png", f"{fitted['run']}/timeline.png"):
+    made_pictures = (f"{cut['run']}/{name}.png" for name in ("usage", "timeline", "frames"))
+    for picture in (*made_pictures, f"{fitted['run']}/timeline.png"):
         with open(picture, "rb") as file:
             assert file.read(4) == b"\x89PNG"
 

@@ -108,9 +108,11 @@ class Fit:
     def _conclude(self, learnt, demos, run: "RunDirectory", state: str) -> None:
         from skillstream.policies.segmentation import segment
         from skillstream.reporting.timeline import plot_segmentation
+        from skillstream.reporting.usage import plot_usage
 
         found = segment(learnt, demos)
         plot_segmentation(run.path / "timeline.png", found, demos)
+        plot_usage(run.path / "usage.png", found, demos, run.record["task"])
         lengths = [part.length for part in found.runs()]
         run.finish(
             state,

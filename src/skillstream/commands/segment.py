@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
 from skillstream.commands import common
+from skillstream.errors import SkillstreamError
+
+if TYPE_CHECKING:
+    from skillstream.policies.policy import OptionPolicy
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Segment:
         found.save(run.path / f"segments.{self.format}")
         plot_segmentation(run.path / "timeline.png", found, demos)
         plot_usage(run.path / "usage.png", found, demos, source.task)
+        pictures = ["timeline.png", "usage.png", *self._frames(policy, source, run.path)]
         runs = found.runs()
         agreement = None
         if demos.true_options is not None:
@@ -67,6 +72,19 @@ class Segment:
             )
         if agreement is not None:
             lines.append(f"{agreement:.1%} of the steps have the expert's own option (labels matched).")
-        lines.append(f"segments.{self.format}, timeline.png and usage.png are in {run.path}.")
+        lines.append(f"segments.{self.format}, {', '.join(pictures)} are in {run.path}.")
         common.console(self.json).print("\n".join(lines))
         return 0
+
+    def _frames(self, policy: "OptionPolicy", source: common.Source, folder: Path) -> list[str]:
+        """A strip of the policy at work, where its world is known and can draw itself."""
+        from skillstream.reporting.frames import plot_frames, record_frames
+
+        if source.task is None:
+            return []
+        try:
+            frames = record_frames(policy, source.task, **common.parse_settings(source.settings))
+        except SkillstreamError:
+            return []
+        plot_frames(folder / "frames.png", frames)
+        return ["frames.png"]
