@@ -87,6 +87,12 @@ def test_options_are_counted():
     np.testing.assert_allclose(result.durations, [3, 7])
 
 
+@pytest.mark.parametrize("parallel", [1, 2, 10])
+def test_a_run_of_an_option_ends_with_its_episode(parallel):
+    result = ss.evaluate(ss.OptionPolicy.tabular(1, 8, 2), "Countdown-v0", episodes=10, parallel=parallel)
+    np.testing.assert_allclose(result.durations, [result.lengths.mean()])
+
+
 def test_a_policy_acts_by_itself_and_a_seed_repeats():
     policy = ss.OptionPolicy.tabular(2, 8, 2, seed=1)
     one, two, other = (ss.evaluate(policy, "Countdown-v0", 20, seed) for seed in (3, 3, 4))
@@ -139,5 +145,10 @@ def test_the_amount_must_be_one_number(amount):
 def test_bad_evaluations_are_named():
     with pytest.raises(ss.InputError, match="episodes: must be a whole number from 1"):
         ss.evaluate(Told(), "Countdown-v0", episodes=0)
+    for name in ("seed", "parallel"):
+        with pytest.raises(ss.InputError, match=f"{name}: must be a whole number"):
+            ss.evaluate(Told(), "Countdown-v0", episodes=1, **{name: -1})
+    with pytest.raises(ss.InputError, match="seed: must be a whole number from 0"):
+        ss.collect(Told(), "Countdown-v0", steps=1, seed=-1)
     with pytest.raises(ss.InputError, match=r"observation: must have the shape \(\), found \(4,\)"):
         ss.evaluate(ss.OptionPolicy.tabular(2, 8, 2), "CartPole-v1", episodes=1)

@@ -216,8 +216,23 @@ def test_observations_it_cannot_read_are_refused(name, observation, message):
 def test_other_bad_arguments_are_named(tmp_path):
     with pytest.raises(ss.InputError, match="policy: must be an OptionPolicy, found str"):
         ss.Agent("policy")
+    agent = ss.Agent(shy())
     with pytest.raises(ss.InputError, match="state: must hold 3 options"):
-        ss.Agent(shy()).predict([0, 0, 0], np.array([0]))
+        agent.predict([0, 0, 0], np.array([0]))
+    for odd in (-1, 2):
+        with pytest.raises(ss.InputError, match="state: options are 0 to 1, found"):
+            agent.predict([0, 0], np.array([0, odd]))
+    with pytest.raises(ss.InputError, match="episode_start: must hold 2 booleans"):
+        agent.predict([0, 0], np.array([0, 0]), np.array([True]))
+    with pytest.raises(ss.InputError, match="observation: there is none in it"):
+        agent.predict(np.zeros(0, int))
+    for seed in (-1, None, 0.5):
+        with pytest.raises(ss.InputError, match="seed: must be a whole number from 0"):
+            ss.Agent(shy(), seed=seed)
+    with pytest.raises(ss.InputError, match="policy: has 2 actions, but the world only 1"):
+        ss.Agent(shy(), env=Stub(spaces.Discrete(2), spaces.Discrete(1)))
+    with pytest.raises(ss.InputError, match="observation: this policy needs numbers"):
+        ss.Agent(ss.OptionPolicy.neural(2, 1, 2)).act(["a"])
 
 
 def test_damaged_files_and_classes_of_your_own_are_refused(tmp_path):

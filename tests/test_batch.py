@@ -96,6 +96,8 @@ def test_of_several_starts_the_most_likely_is_kept(demos):
     np.testing.assert_array_equal(result.log_likelihoods, best.log_likelihoods)
     stopped = ss.fit(policy, demos, config, callback=lambda progress: progress.start == 1)
     assert stopped.log_likelihoods[0] == alone[0].log_likelihoods[0]
+    assert stopped.interrupted
+    assert not result.interrupted
 
 
 def test_q_rises_above_its_value_before_the_m_step(demos):
@@ -146,6 +148,22 @@ def test_degenerate_tables_never_turn_into_nan(kind):
 def test_one_sample_is_enough():
     result = ss.fit(ss.OptionPolicy.tabular(2, 1, 2), ss.Demonstrations([0], [1]))
     np.testing.assert_allclose(result.policy.tables()["action"][0, :, 1], 1)
+
+
+def test_what_is_no_data_set_or_config_is_refused(demos):
+    policy = ss.OptionPolicy.tabular(2, 6, 3)
+    for arguments, message in (
+        ((policy, demos.observations, demos.actions), "must be"),
+        ((policy, demos.observations), "demos: must be Demonstrations, found ndarray"),
+        ((policy.model, demos), "policy: must be an OptionPolicy, found TabularModel"),
+        ((policy, demos, {"iterations": 3}), "config: must be a BatchConfig, found dict"),
+    ):
+        with pytest.raises(ss.InputError, match=message):
+            ss.fit(*arguments)
+    with pytest.raises(ss.InputError, match="config: must be an OnlineConfig, found BatchConfig"):
+        ss.OnlineLearner(policy, ss.BatchConfig())
+    with pytest.raises(ss.InputError, match="standardise: must be Demonstrations"):
+        ss.OptionPolicy.neural(2, 2, 2, standardise=True)
 
 
 def test_impossible_data_are_named():

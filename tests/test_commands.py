@@ -150,6 +150,54 @@ def test_an_interrupted_stream_is_saved_and_goes_on_from_the_next_sample(capsys,
     assert rest["predictive_log_likelihood"] == whole["predictive_log_likelihood"]
 
 
+def test_a_stream_cut_before_its_first_sample_says_so(capsys, monkeypatch):
+    made = run(capsys, "collect", "hidden-goal", "--steps", "50")
+
+    def interrupted(self, *arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ss.OnlineLearner, "partial_fit", interrupted)
+    cut = run(capsys, "stream", made["run"], code=130)
+    assert (cut["state"], cut["samples"]) == ("interrupted", 0)
+
+
+def test_a_stream_keeps_what_it_learnt_before_a_bad_episode(capsys, tmp_path):
+    Path("grow.csv").write_text("episode,observation,action\n0,0,0\n0,0,1\n1,7,1\n")
+    said = fails(capsys, "stream", "grow.csv", "--output", "kept")
+    assert "episode 1 of grow.csv: observations: step 0 holds 7" in said
+    assert "--states" in said
+    assert RunDirectory.open(tmp_path / "kept").record["state"] == "failed"
+    assert ss.OnlineLearner.load(tmp_path / "kept" / "learner").num_samples == 2
+    assert run(capsys, "stream", "grow.csv", "--states", "8")["samples"] == 3
+
+
+def test_a_run_that_fails_says_so(capsys, tmp_path):
+    run(capsys, "collect", "hidden-goal", "--steps", "30")
+    run(capsys, "collect", "cart-pole", "--steps", "30")
+    pole = run(capsys, "fit", "runs/collect-cart-pole", *QUICK)["run"]
+    fails(capsys, "fit", "runs/collect-hidden-goal", "--start", pole, "--output", "bad")
+    assert RunDirectory.open(tmp_path / "bad").record["state"] == "failed"
+    assert "does not say a format" in fails(capsys, "collect", "cart-pole", "--save", "a.foo")
+    assert not (tmp_path / "runs" / "collect-cart-pole-2").exists()
+
+
+def test_damaged_records_are_refused(capsys):
+    made = run(capsys, "collect", "hidden-goal", "--steps", "30")["run"]
+    fitted = run(capsys, "fit", made, *QUICK)["run"]
+    for folder, command in ((made, "fit"), (fitted, "evaluate")):
+        record = Path(folder, "run.json")
+        whole = json.loads(record.read_text())
+        for damage in ({"task": 5}, {"set": 3}, {"set": [1]}):
+            record.write_text(json.dumps({**whole, "settings": {**whole["settings"], **damage}}))
+            assert "damaged" in fails(capsys, command, folder)
+        record.write_text(json.dumps(whole))
+
+
+def test_states_must_be_numbered_without_gaps(capsys):
+    Path("far.csv").write_text("observation,action\n9999999999,0\n")
+    assert "numbered without gaps" in fails(capsys, "fit", "far.csv")
+
+
 def test_ctrl_c_elsewhere_ends_quietly(capsys, monkeypatch):
     def interrupted(self):
         raise KeyboardInterrupt
@@ -174,6 +222,10 @@ def test_bad_input_is_named(capsys, tmp_path):
     fitted = run(capsys, "fit", hidden, *QUICK)["run"]
     assert "did you mean cart-pole" in fails(capsys, "collect", "cart-pool")
     assert "give one of the two" in fails(capsys, "collect", "cart-pole", "--steps", "1", "--episodes", "1")
+    assert "seed: must be a whole number from 0" in fails(capsys, "collect", "cart-pole", "--seed", "-1")
+    assert "max_episode_steps: must be" in fails(
+        capsys, "collect", "cart-pole", "--set", "max_episode_steps=-1"
+    )
     assert "--set: must be NAME=VALUE" in fails(capsys, "collect", "cart-pole", "--set", "levels")
     assert "no file or folder nowhere.npz" in fails(capsys, "fit", "nowhere.npz")
     assert "not one of collect" in fails(capsys, "fit", fitted)
@@ -181,6 +233,7 @@ def test_bad_input_is_named(capsys, tmp_path):
     assert "tables need discrete observations" in fails(capsys, "fit", pole, "--policy", "tabular")
     assert "networks need continuous observations" in fails(capsys, "fit", hidden, "--policy", "neural")
     assert "observations: this policy needs integers" in fails(capsys, "segment", fitted, pole)
+    assert "env is no setting" in fails(capsys, "evaluate", fitted, "--set", "env=1")
     assert "observation: must have the shape" in fails(capsys, "evaluate", fitted, "cart-pole")
     assert "holds no policy.safetensors" in fails(capsys, "evaluate", hidden)
     assert "there is no file nowhere" in fails(capsys, "stream", hidden, "--resume", "nowhere")

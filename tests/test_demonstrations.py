@@ -111,3 +111,32 @@ def test_what_a_masked_action_holds_does_not_matter():
 def test_bad_data_are_refused_by_name(arguments, message):
     with pytest.raises(ss.InputError, match=message):
         ss.Demonstrations(*arguments)
+
+
+def test_episodes_one_by_one():
+    demos = ss.Demonstrations.from_episodes([([0, 1, 2], [1, 0, 1]), ([2], [0])])
+    assert demos.observations.tolist() == [0, 1, 2, 2]
+    assert demos.episode_lengths.tolist() == [3, 1]
+
+
+def test_episodes_as_rows_are_not_taken_for_steps():
+    rows = np.zeros((3, 300), int)
+    with pytest.raises(ss.InputError, match="if each row is an episode, use Demonstrations"):
+        ss.Demonstrations(list(rows), list(rows))
+    with pytest.raises(ss.InputError, match="or episodes one by one to Demonstrations"):
+        ss.Demonstrations([np.zeros(3, int), np.zeros(4, int)], [np.zeros(3, int), np.zeros(4, int)])
+    assert ss.Demonstrations(np.zeros((300, 3), int), np.zeros((300, 3), int)).num_steps == 300
+
+
+def test_lengths_that_overflow_do_not_add_up():
+    with pytest.raises(ss.InputError, match="episode_lengths: they add up"):
+        ss.Demonstrations([0, 1, 1], [0, 1, 1], episode_lengths=[2**62] * 4 + [3])
+
+
+def test_steps_that_are_not_there_are_not_located():
+    with pytest.raises(IndexError, match="there are 2 steps, found 2"):
+        ss.Demonstrations([0, 1], [0, 1]).locate(2)
+
+
+def test_actions_not_recorded_show():
+    assert "1 not recorded" in repr(ss.Demonstrations([0, 1], [0, 1], action_mask=[True, False]))

@@ -148,9 +148,11 @@ def test_held_out_data_stop_the_fit_at_the_best_policy():
 def test_held_out_data_that_tables_rule_out_do_not_end_the_fit():
     start = ss.OptionPolicy.tabular(1, 2, 2)
     train, held_out = ss.Demonstrations([0, 1], [0, 0]), ss.Demonstrations([0, 1], [0, 1])
-    result = ss.fit(start, train, ss.BatchConfig(iterations=4, patience=2), validation=held_out)
-    assert result.validation.tolist() == [-np.inf] * 3
-    assert result.policy is start
+    with pytest.warns(ss.ImpossibleSampleWarning, match="validation: has probability 0 under every policy"):
+        result = ss.fit(start, train, ss.BatchConfig(iterations=4, patience=2), validation=held_out)
+    assert result.validation.tolist() == [-np.inf] * 4
+    assert not result.converged
+    np.testing.assert_array_equal(result.policy.tables()["action"][:, 0], [[1, 0], [1, 0]])
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")

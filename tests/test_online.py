@@ -1,6 +1,7 @@
 """What every stream must keep to: chunks, episodes, memory, disk, forgetting, bad input."""
 
 import dataclasses
+import signal
 import warnings
 
 import numpy as np
@@ -84,6 +85,35 @@ def test_save_and_load_go_on_to_the_same_bits(policy, config, demos, tmp_path):
     feed(loaded, demos, chunk=100, begin=700)
     assert_same(learner, loaded, rtol=0)
     assert loaded.log_likelihood == learner.log_likelihood
+
+
+@pytest.mark.parametrize("kind", ["tables", "networks"])
+def test_ctrl_c_leaves_a_learner_that_goes_on(demos, kind, tmp_path):
+    """Interrupted wherever it may be, it has taken in just the samples that it says."""
+    policy, config = ss.OptionPolicy.tabular(2, 5, 3, seed=11), ss.OnlineConfig(min_samples=50)
+    seen, done = demos.observations, demos.actions
+    if kind == "networks":
+        policy = ss.OptionPolicy.neural(2, 1, 3, action_hidden=(3,), selection_hidden=(3,))
+        config, seen = ss.OnlineConfig(min_samples=50, update_every=50, steps=2), seen[:, None] * 1.0
+    uncut = ss.OnlineLearner(policy, config).partial_fit(seen, done)
+    for delay in (1e-4, 1e-3, 3e-3, 1e-2):
+        learner = ss.OnlineLearner(policy, config)
+        before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, delay)
+            for first in range(0, len(seen), 10):
+                rows = slice(first, first + 10)
+                learner.partial_fit(seen[rows], done[rows])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        learner.save(tmp_path)
+        loaded, count = ss.OnlineLearner.load(tmp_path), learner.num_samples
+        loaded.partial_fit(seen[count:], done[count:])
+        assert loaded.num_samples == len(seen)
+        assert loaded.log_likelihood == uncut.log_likelihood
 
 
 def test_looking_changes_nothing(policy, config, demos):
@@ -259,6 +289,15 @@ def test_bad_settings_are_named(setting, value):
     named = "max_window" if value == 5000 else setting
     with pytest.raises(ss.InputError, match=f"^{named}: "):
         dataclasses.replace(ss.OnlineConfig(), **{setting: value})
+
+
+def test_numbers_of_numpy_are_numbers():
+    config = ss.OnlineConfig(seed=np.int64(3), tolerance=np.float32(0.5), memory=np.int32(7))
+    assert config == ss.OnlineConfig(seed=3, tolerance=0.5, memory=7)
+    assert type(config.seed) is int
+    assert ss.BatchConfig(iterations=np.int64(3)).iterations == 3
+    with pytest.raises(ss.InputError, match="seed: must be a whole number"):
+        ss.OnlineConfig(seed=2**70)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,10 @@ def load_arrays(
     it, the caller looks at their names.
     """
     path = Path(path)
+    if path.is_dir():
+        raise FileNotFoundError(
+            f"path: {path} is a folder, not a {kind} file (OnlineLearner.load reads a learner's folder)"
+        )
     if not path.is_file():
         raise FileNotFoundError(f"path: there is no file {path}")
     try:

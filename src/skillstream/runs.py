@@ -8,6 +8,7 @@ import json
 import platform
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -69,7 +70,22 @@ class RunDirectory:
             raise FileFormatError(f"{file}: damaged: {error}") from error
         if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
             raise FileFormatError(f"{file}: damaged: it holds no settings")
+        for told in (record, record["settings"]):
+            task, pairs = told.get("task"), told.get("set") or []
+            if not (task is None or isinstance(task, str)) or not isinstance(pairs, list):
+                raise FileFormatError(f"{file}: damaged: its task is {task!r}, its settings {pairs!r}")
+            if not all(isinstance(pair, str) for pair in pairs):
+                raise FileFormatError(f"{file}: damaged: its settings are {pairs!r}")
         return RunDirectory(path, record)
+
+    def __enter__(self) -> "RunDirectory":
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        """A run that an error or Ctrl-C ends says so."""
+        if error is not None and self.record["state"] == "running":
+            with suppress(OSError):
+                self.finish("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error=error)
 
     @property
     def policy(self) -> Path:
@@ -88,12 +104,12 @@ class RunDirectory:
     def metrics(self) -> list[dict[str, float]]:
         """All lines of the metrics but one that was cut off."""
         file, lines = self.path / _METRICS, []
-        for line in file.read_text().splitlines() if file.is_file() else []:
+        for line in file.read_text(errors="replace").splitlines() if file.is_file() else []:
             try:
                 lines.append(json.loads(line))
             except json.JSONDecodeError:
                 break
-        return lines
+        return [line for line in lines if isinstance(line, dict) and "step" in line]
 
     def finish(self, state: str = "finished", **results: Any) -> None:
         """Say how the run ended and what came of it."""

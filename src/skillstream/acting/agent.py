@@ -10,6 +10,7 @@ from skillstream.acting.rules import Rules, rules_from, sample
 from skillstream.demonstrations.spaces import flatten_observations, unflatten_actions
 from skillstream.errors import FileFormatError, InputError
 from skillstream.files import load_arrays
+from skillstream.policies.checks import check_whole
 from skillstream.policies.layout import TABLES, VERSION, gaussian_table_shapes, neural_shapes
 
 if TYPE_CHECKING:
@@ -68,12 +69,19 @@ class Agent:
     def _begin(self, rules: Rules, initial: np.ndarray, seed: int, env: Any) -> None:
         self._rules, self._initial = rules, np.asarray(initial)[None]
         self._spaces = None if env is None else _spaces_of(env)
+        check_whole("seed", seed, 0)
+        most = getattr(self._spaces[1], "n", None) if self._spaces else None
+        if rules.num_actions is not None and most is not None and rules.num_actions > most:
+            raise InputError(f"policy: has {rules.num_actions} actions, but the world only {most}")
         self.reset(seed)
 
     @property
     def num_options(self) -> int:
         """How many options there are, `K`."""
         return self._rules.num_options
+
+    def __repr__(self) -> str:
+        return f"Agent({self.num_options} options, now {self.option} for {self.steps_in_option} steps)"
 
     @property
     def option(self) -> int | None:
@@ -88,6 +96,7 @@ class Agent:
     def reset(self, seed: int | None = None) -> None:
         """Begin an episode: the next step of `act` draws o_0 afresh. With a seed, begin anew entirely."""
         if seed is not None:
+            check_whole("seed", seed, 0)
             self._rng = np.random.default_rng([_STREAM, seed])
         self._option: np.ndarray | None = None
         self._steps = 0
@@ -123,11 +132,22 @@ class Agent:
         """
         many = self._is_many(observation)
         batch = self._read(observation, many)
-        if state is not None and np.shape(state) != (len(batch),):
-            raise InputError(f"state: must hold {len(batch)} options, found the shape {np.shape(state)}")
+        self._check_rest(len(batch), state, episode_start)
         actions, options, _ = self._step(batch, state, episode_start, deterministic)
         actions = self._write(actions)
         return (actions if many else actions[0]), options
+
+    def _check_rest(self, count: int, state: Any, episode_start: Any) -> None:
+        if count == 0:
+            raise InputError("observation: there is none in it")
+        if state is not None:
+            if np.shape(state) != (count,):
+                raise InputError(f"state: must hold {count} options, found the shape {np.shape(state)}")
+            if np.min(state) < 0 or np.max(state) >= self.num_options:
+                raise InputError(f"state: options are 0 to {self.num_options - 1}, found {np.asarray(state)}")
+        if episode_start is not None and np.shape(episode_start) != (count,):
+            found = np.shape(episode_start)
+            raise InputError(f"episode_start: must hold {count} booleans, found the shape {found}")
 
     def _step(self, observations, before, starts, deterministic):
         """One step of every world: actions, options, and where an option was selected anew."""

@@ -9,6 +9,7 @@ from skillstream.acting.evaluation import Predictor, actor_for
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
 from skillstream.errors import InputError
+from skillstream.policies.checks import check_whole
 
 if TYPE_CHECKING:
     from skillstream.policies.policy import OptionPolicy
@@ -46,10 +47,9 @@ def collect(
 
     if (steps is None) == (episodes is None):
         raise InputError(f"steps, episodes: give one of the two, found {steps!r} and {episodes!r}")
-    amount = steps if episodes is None else episodes
-    if isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
-        name = "steps" if episodes is None else "episodes"
-        raise InputError(f"{name}: must be a whole number from 1, found {amount!r}")
+    name, amount = ("steps", steps) if episodes is None else ("episodes", episodes)
+    check_whole(name, amount, 1)
+    check_whole("seed", seed, 0)
     world = make_env(env)
     actor = actor_for(expert, seed, world)
     knows = hasattr(actor, "num_options")
@@ -69,7 +69,7 @@ def collect(
         finished = len(seen) if episodes is None else len(lengths) - 1 + int(start[0])
         if progress is not None:
             progress(finished)
-        if finished >= amount:
+        if finished >= int(amount or 0):
             break
         if start[0]:
             observation, _ = world.reset()

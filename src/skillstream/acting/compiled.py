@@ -23,6 +23,7 @@ class CompiledRules:
     """A hierarchy whose three distributions one compiled call gives."""
 
     feature_shape: tuple[int, ...] | None = None
+    num_actions: int | None = None
 
     def __init__(self, model: ConditionalModel):
         self.model, self.num_options = model, model.num_options

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from skillstream.acting.agent import Agent
-from skillstream.errors import InputError
+from skillstream.policies.checks import check_whole
 
 if TYPE_CHECKING:
     from skillstream.policies.policy import OptionPolicy
@@ -96,9 +96,11 @@ def evaluate(
     """
     from skillstream.environments.catalogue import make_vector
 
-    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
-        raise InputError(f"episodes: must be a whole number from 1, found {episodes!r}")
-    worlds = make_vector(env, min(parallel or 100, episodes), **settings)
+    check_whole("episodes", episodes, 1)
+    check_whole("seed", seed, 0)
+    side_by_side = 100 if parallel is None else parallel
+    check_whole("parallel", side_by_side, 1)
+    worlds = make_vector(env, min(side_by_side, episodes), **settings)
     try:
         actor = actor_for(policy, seed, worlds)
         count = worlds.num_envs
@@ -153,7 +155,7 @@ class _Tally:
         if step.options is not None:
             np.add.at(self.used, step.options[counted], 1)
             np.add.at(self.runs, step.options[counted & (step.options != self.running)], 1)
-            self.running = np.where(step.ended, -1, step.options)
+            self.running = np.where(step.ended | ~step.counts, -1, step.options)
         for world in np.flatnonzero(counted & step.ended):
             self.finished.append((int(world), -self.left[world], self.sums[world], self.steps[world]))
             self.left[world] -= 1

@@ -70,6 +70,7 @@ class Rules(Protocol):
 
     num_options: int
     feature_shape: tuple[int, ...] | None  # of one observation, if it is known
+    num_actions: int | None  # where an action is one of finitely many
 
     def prepare(self, observations: np.ndarray) -> np.ndarray:
         """Checked inputs."""
@@ -104,9 +105,10 @@ class TableRules:
         states, self.num_options = self.selection.shape
         ends = check_distribution("termination", arrays["termination"], (states, self.num_options, 2))
         self.stops = np.ascontiguousarray(ends[..., 1])
-        self.action = self.gaussian = None
+        self.action = self.gaussian = self.num_actions = None
         if "action" in arrays:
             self.action = check_distribution("action", arrays["action"], (states, self.num_options, "A"))
+            self.num_actions = self.action.shape[2]
         else:
             self.gaussian = Gaussians(arrays["mean"], arrays["scale"])
 
@@ -162,6 +164,7 @@ class NetworkRules:
         self.num_options = int(structure["num_options"])
         self.feature_shape: tuple[int, ...] | None = (int(structure["observation_size"]),)
         self.kind = structure["num_actions"]
+        self.num_actions = self.kind if isinstance(self.kind, int) else None
         self.shift, self.unit = arrays["observations.shift"], arrays["observations.scale"]
         self.dtype = arrays["selection.weights.0"].dtype
         self.selection, self.action, self.termination = (
@@ -174,6 +177,8 @@ class NetworkRules:
 
     def prepare(self, observations: Shaped[np.ndarray, "n D"]) -> Float[np.ndarray, "D n"]:
         """Standardised observations, features first."""
+        if observations.dtype.kind not in "iufb":
+            raise InputError(f"observation: this policy needs numbers, found {observations.dtype}")
         inputs = ((observations - self.shift) / self.unit).astype(self.dtype)
         if not math.isfinite(inputs.sum()):
             raise InputError(f"observation: holds a number that is not finite: {observations.tolist()}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from skillstream.commands import common
+from skillstream.commands.evaluate import expert_return
 from skillstream.errors import InputError
 
 
@@ -18,7 +19,8 @@ class Collect:
     """
 
     task: tyro.conf.Positional[str]
-    """grid-world, hidden-goal, cart-pole, pendulum, lunar-lander, mountain-car, acrobot, a Gymnasium id."""
+    """grid-world, hidden-goal, cart-pole (2000 steps), pendulum (with five torques), lunar-lander,
+    mountain-car, acrobot, or any Gymnasium id."""
     steps: int | None = None
     """Steps to record; 2000 unless --episodes is given."""
     episodes: int | None = None
@@ -41,6 +43,7 @@ class Collect:
     def run(self) -> int:
         """Collect, write, say what there is."""
         from skillstream.acting.collection import collect
+        from skillstream.demonstrations.formats import check_can_save
         from skillstream.environments.catalogue import make_env
         from skillstream.experts.catalogue import make_expert
         from skillstream.runs import RunDirectory
@@ -50,6 +53,8 @@ class Collect:
         steps = 2000 if self.steps is None and self.episodes is None else self.steps
         if self.save is not None and not self.save.startswith("minari:") and Path(self.save).exists():
             raise InputError(f"--save: {self.save} exists already; name a new file")
+        if self.save is not None:
+            check_can_save(self.save)
         world = make_env(self.task, **common.parse_settings(self.set))
         expert = common.load_policy(self.expert) if self.expert else make_expert(self.task, self.seed)
         run = RunDirectory.create(self.output, f"runs/collect-{self.task.replace('/', '-')}", "collect", self)
@@ -68,7 +73,8 @@ class Collect:
             demos.save(self.save)
         whole = demos if len(demos) == 1 else demos[:-1]
         mean = float(whole.rewards.sum() / len(whole)) if whole.rewards is not None else None
-        expected = getattr(expert, "expected_return", None)
+        # An expert's return is known in its own task, not where a Gymnasium id has another time limit.
+        expected = expert_return(self.task) if self.expert is None else None
         run.finish(steps=demos.num_steps, episodes=len(demos), mean_return=mean, expert_return=expected)
         if self.json:
             common.print_json(run=str(run.path), **run.record["results"])

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from skillstream.demonstrations.dataset import Demonstrations
     from skillstream.policies.policy import OptionPolicy
 
+_NOT_SETTINGS = {
+    "name",
+    "env",
+    "num_envs",
+    "render_mode",
+    "policy",
+    "episodes",
+    "seed",
+    "deterministic",
+    "parallel",
+}
 DEMONSTRATIONS = "demonstrations.npz"
 INTERRUPTED = 130
 
@@ -36,9 +47,10 @@ def find_source(path: str) -> Source:
     folder = Path(path)
     if (folder / "run.json").is_file():
         made = RunDirectory.open(folder).record["settings"]
+        task = made.get("task")
         if not (folder / DEMONSTRATIONS).is_file():
             raise InputError(f"demonstrations: {path} is a run, but not one of collect")
-        return Source(str(folder / DEMONSTRATIONS), str(made["task"]), made["task"], tuple(made["set"]))
+        return Source(str(folder / DEMONSTRATIONS), task or folder.name, task, tuple(made.get("set") or ()))
     stem = path.removeprefix("minari:") if path.startswith("minari:") else folder.stem
     return Source(path, stem.replace("/", "-"))
 
@@ -57,6 +69,8 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not (name and equals):
             raise InputError(f"--set: must be NAME=VALUE, found {pair!r}")
+        if name in _NOT_SETTINGS:
+            raise InputError(f"--set: {name} is no setting of a task")
         try:
             settings[name] = json.loads(value)
         except json.JSONDecodeError:

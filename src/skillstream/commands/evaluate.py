@@ -84,7 +84,7 @@ class Evaluate:
         task = self.task or record.get("task")
         if task is None:
             raise InputError("task: nothing tells in which world to evaluate; name one, such as cart-pole")
-        known = tuple(record.get("set", ())) if task == record.get("task") else ()
+        known = tuple(record.get("set") or ()) if task == record.get("task") else ()
         return task, known if self.set is None else self.set
 
 

@@ -36,6 +36,8 @@ class Fit:
     """tabular for discrete observations, neural for continuous ones; auto chooses."""
     standardise: bool = True
     """Networks only: whether to scale observations to mean 0 and variance 1."""
+    states: int | None = None
+    """Tables only: how many states there are, where neither the world nor the data tell."""
     start: Path | None = None
     """A policy, or a run, to go on from (an interrupted one, say), instead of a random start."""
     held_out: float = 0.0
@@ -64,7 +66,8 @@ class Fit:
         )
         run.record |= {"task": source.task, "set": list(source.settings), "demonstrations": source.path}
         run.write()
-        return self._learn(policy, demos, held_out, run)
+        with run:
+            return self._learn(policy, demos, held_out, run)
 
     def _first(self, demos: "Demonstrations", source: common.Source) -> "OptionPolicy":
         if self.start is not None:
@@ -74,7 +77,8 @@ class Fit:
             from skillstream.environments.catalogue import make_env
 
             world = make_env(source.task, **common.parse_settings(source.settings))
-        return first_policy(demos, self.options, self.policy, self.standardise, self.learning.seed, world)
+        states, seed = self.states or 0, self.learning.seed
+        return first_policy(demos, self.options, self.policy, self.standardise, seed, world, states)
 
     def _learn(
         self,
@@ -111,7 +115,7 @@ class Fit:
         from skillstream.reporting.usage import plot_usage
 
         found = segment(learnt, demos)
-        plot_segmentation(run.path / "timeline.png", found, demos)
+        plot_segmentation(run.path / "timeline.png", found, demos, task=run.record["task"])
         plot_usage(run.path / "usage.png", found, demos, run.record["task"])
         lengths = [part.length for part in found.runs()]
         run.finish(
@@ -132,6 +136,10 @@ class Fit:
         if state == "interrupted":
             console.print(
                 f"Interrupted. Go on with: skillstream fit {self.demonstrations} --start {run.path}"
+            )
+        elif run.record["task"] is None:
+            console.print(
+                f"Next: skillstream segment {run.path} {self.demonstrations}; skillstream report {run.path}"
             )
         else:
             console.print(f"Next: skillstream evaluate {run.path}; skillstream report {run.path}")

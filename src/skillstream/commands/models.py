@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from skillstream.demonstrations.dataset import Demonstrations
     from skillstream.policies.policy import OptionPolicy
 
+_MANY_STATES = 10_000
 Kind = Literal["auto", "tabular", "neural"]
 
 
@@ -43,6 +44,11 @@ def first_policy(
     if kind == "tabular":
         known = 0 if world is None else int(getattr(world.observation_space, "n", 0))
         states = max(int(demos.observations.max()) + 1, known, least_states)
+        if states > max(_MANY_STATES, 10 * demos.num_steps):
+            raise InputError(
+                f"--policy: observations go up to {states - 1} in {demos.num_steps} steps; tables need "
+                "states that are numbered without gaps, so number them anew"
+            )
         if isinstance(actions, tuple):
             raise InputError("--policy: tables take one action a step, and these have several; use neural")
         return OptionPolicy.tabular(options, states, actions, seed, standardise=demos)

@@ -47,7 +47,7 @@ class Segment:
         found = segment(policy, demos, self.method)
         run = RunDirectory.create(self.output, f"runs/segment-{source.name}", "segment", self)
         found.save(run.path / f"segments.{self.format}")
-        plot_segmentation(run.path / "timeline.png", found, demos)
+        plot_segmentation(run.path / "timeline.png", found, demos, task=source.task)
         plot_usage(run.path / "usage.png", found, demos, source.task)
         pictures = ["timeline.png", "usage.png", *self._frames(policy, source, run.path)]
         runs = found.runs()

@@ -9,7 +9,7 @@ import tyro
 
 from skillstream.commands import common
 from skillstream.commands.models import Kind, first_policy
-from skillstream.errors import InputError
+from skillstream.errors import InputError, SkillstreamError
 from skillstream.learning.config import OnlineConfig
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class Stream:
         )
         run.record |= {"task": source.task, "set": list(source.settings), "demonstrations": source.path}
         run.write()
-        return self._learn(learner, first, episodes, run)
+        with run:
+            return self._learn(learner, first, episodes, run)
 
     def _learner(self, first: "Demonstrations", source: common.Source) -> "OnlineLearner":
         from skillstream.environments.catalogue import make_env
@@ -85,10 +86,12 @@ class Stream:
         return OnlineLearner(policy, self.learning)
 
     def _learn(self, learner: "OnlineLearner", first: "Demonstrations", episodes, run: "RunDirectory") -> int:
-        state, known, seen = "finished", learner.num_samples, 0
+        state, known, seen, count = "finished", learner.num_samples, 0, -1
+        failure: SkillstreamError | None = None
         with common.progress("Learning", None) as report:
             try:
                 for demos in chain([first], episodes):
+                    count += 1
                     skipped = min(max(known - seen, 0), demos.num_steps)
                     seen += demos.num_steps
                     if skipped < demos.num_steps:
@@ -102,19 +105,29 @@ class Stream:
                     report(learner.num_samples)
             except KeyboardInterrupt:
                 state = "interrupted"
+            except SkillstreamError as error:
+                state, failure = "failed", error
         learner.save(run.path / _LEARNER)
         learner.policy.save(run.policy)
+        self._finish(learner, run, state)
+        if failure is not None:
+            raise InputError(
+                f"episode {count} of {self.demonstrations}: {failure} (see --states, if it is for want of "
+                f"states); what was learnt before it is in {run.path}"
+            ) from failure
         self._conclude(learner, run, state)
         return common.INTERRUPTED if state == "interrupted" else 0
 
-    def _conclude(self, learner: "OnlineLearner", run: "RunDirectory", state: str) -> None:
+    def _finish(self, learner: "OnlineLearner", run: "RunDirectory", state: str) -> None:
         run.finish(
             state,
             samples=learner.num_samples,
-            predictive_log_likelihood=learner.log_likelihood / learner.num_samples,
+            predictive_log_likelihood=learner.log_likelihood / max(learner.num_samples, 1),
             certificate=learner.certificate,
             impossible=learner.num_impossible,
         )
+
+    def _conclude(self, learner: "OnlineLearner", run: "RunDirectory", state: str) -> None:
         results = run.record["results"]
         if self.json:
             common.print_json(run=str(run.path), state=state, **results)

@@ -61,6 +61,7 @@ class Demonstrations:
         if steps == 0:
             raise InputError("observations: there is no step in it; give at least one")
         mask = None if action_mask is None else _check_mask(action_mask, steps)
+        _refuse_rows_of_episodes(observations, actions)
         done = check_column("actions", actions, ignore=None if mask is None else ~mask)
         _check_length("actions", done, steps)
         columns = {
@@ -85,6 +86,17 @@ class Demonstrations:
         from skillstream.demonstrations.formats import load
 
         return load(path)
+
+    @staticmethod
+    def from_episodes(episodes: Iterable[tuple[ArrayLike, ArrayLike]]) -> "Demonstrations":
+        """A data set from one pair of observations and actions an episode, each as for a data set of its own.
+
+        Examples
+        --------
+        >>> Demonstrations.from_episodes([([0, 1, 2], [1, 1, 0]), ([0, 1], [1, 0])])
+        Demonstrations(2 episodes, 5 steps, observations discrete, up to 2, actions discrete, up to 1)
+        """
+        return Demonstrations.concatenate([Demonstrations(seen, done) for seen, done in episodes])
 
     @staticmethod
     def from_trajectories(trajectories: Iterable[Any]) -> "Demonstrations":
@@ -121,6 +133,8 @@ class Demonstrations:
 
     def locate(self, step: int) -> tuple[int, int]:
         """The episode that row `step` belongs to, and the row's place in it."""
+        if not 0 <= step < self.num_steps:
+            raise IndexError(f"step: there are {self.num_steps} steps, found {step}")
         offsets = self._offsets()
         episode = int(np.searchsorted(offsets, step, side="right")) - 1
         return episode, step - int(offsets[episode])
@@ -154,6 +168,8 @@ class Demonstrations:
 
         Episodes stay whole and keep their order; each side gets at least one.
         """
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise InputError(f"seed: must be a whole number from 0, found {seed!r}")
         if not 0 < fraction < 1:
             raise InputError(f"fraction: must lie strictly between 0 and 1, found {fraction}")
         if self.num_episodes < 2:
@@ -187,9 +203,23 @@ class Demonstrations:
         return np.concatenate([[0], np.cumsum(self.episode_lengths)])
 
     def __repr__(self) -> str:
+        missing = 0 if self.action_mask is None else int((~self.action_mask).sum())
         return (
-            f"Demonstrations({self.num_episodes} episodes, {self.num_steps} steps, "
-            f"observations {_describe(self.observations)}, actions {_describe(self.actions)})"
+            f"Demonstrations({self.num_episodes} episode{'s' if self.num_episodes > 1 else ''}, "
+            f"{self.num_steps} steps, observations {_describe(self.observations)}, actions "
+            f"{_describe(self.actions)}{f', {missing} not recorded' if missing else ''})"
+        )
+
+
+def _refuse_rows_of_episodes(observations: ArrayLike, actions: ArrayLike) -> None:
+    """Refuse episodes of one length given as rows, which would pass for a few steps of many numbers."""
+    seen, done = np.asarray(observations), np.asarray(actions)
+    rows = seen.ndim == 2 and seen.shape == done.shape and seen.shape[1] > seen.shape[0]
+    if rows and seen.dtype.kind in "iu" and done.dtype.kind in "iu":
+        raise InputError(
+            f"observations: found {seen.shape[0]} rows of {seen.shape[1]} whole numbers, actions too; if "
+            "each row is an episode, use Demonstrations.from_episodes, or lay them end to end and give "
+            "episode_lengths"
         )
 
 
@@ -202,17 +232,26 @@ def check_column(name: str, values: ArrayLike, ignore: np.ndarray | None = None)
             "(use .astype(int) if they are whole), continuous ones an array [T, D] (use [:, None] for D = 1)"
         )
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
-        raise InputError(f"{name}: must have the shape [T] or [T, D], found {array.shape}")
+        raise InputError(
+            f"{name}: must have the shape [T] or [T, D], found {array.shape}; give episodes one by one to "
+            "Demonstrations.from_episodes, and images flattened"
+        )
     if ignore is not None and len(ignore) == len(array):
         array[ignore] = 0
     if array.dtype.kind == "f":
         _refuse(name, ~np.isfinite(array), array, "is not finite; drop or repair the step")
     elif array.ndim == 1 or name == "actions":
         if array.size and array.min() < 0:
-            _refuse(name, array < 0, array, "is negative; discrete values count from 0")
+            _refuse(name, array < 0, array, _NEGATIVE[name])
     else:
         array = array.astype(np.float64)
     return array
+
+
+_NEGATIVE = dict.fromkeys(("observations", "true_options"), "is negative; discrete values count from 0") | {
+    "actions": "is negative; discrete values count from 0 (a missing action has False in action_mask; "
+    "continuous ones must be floats)"
+}
 
 
 def _numeric(name: str, values: ArrayLike) -> np.ndarray:
@@ -220,7 +259,10 @@ def _numeric(name: str, values: ArrayLike) -> np.ndarray:
     try:
         array = np.array(values)
     except ValueError as error:
-        raise InputError(f"{name}: the rows have different lengths; give one array of numbers") from error
+        raise InputError(
+            f"{name}: the rows have different lengths; give one array of numbers, or episodes one by one to "
+            "Demonstrations.from_episodes"
+        ) from error
     if array.size == 0 and array.dtype.kind == "f" and array.ndim == 1:
         array = array.astype(np.int64)
     if array.dtype.kind in "iu":
@@ -255,7 +297,7 @@ def _check_episodes(lengths: ArrayLike | None, steps: int) -> np.ndarray:
         raise InputError(
             f"episode_lengths: episode {episode} has {array[episode]} steps; leave empty episodes out"
         )
-    if array.sum() != steps:
+    if (array > steps).any() or array.sum() != steps:
         raise InputError(f"episode_lengths: they add up to {array.sum()}, but there are {steps} steps")
     return array
 

@@ -52,12 +52,18 @@ def stream_episodes(path: str | os.PathLike[str]) -> Iterator[Demonstrations]:
 
 def save(path: str | os.PathLike[str], demos: Demonstrations) -> None:
     """Write `demos` to `path`, whole or not at all."""
+    key, text = check_can_save(path), os.fspath(path)
+    target = text.removeprefix("minari:") if key == _MINARI else Path(text)
+    _module(key).write(target, demos)
+
+
+def check_can_save(path: str | os.PathLike[str]) -> str:
+    """The format that `path` says, or an `InputError`: to be asked before there is work to lose."""
     text = os.fspath(path)
     key = _MINARI if text.startswith("minari:") else Path(text).suffix.lower()
     if key not in _FORMATS:
         raise InputError(f"path: {text!r} does not say a format that can be written; {_known(_FOLDER)}")
-    target = text.removeprefix("minari:") if key == _MINARI else Path(text)
-    _module(key).write(target, demos)
+    return key
 
 
 def _to_read(path: str | os.PathLike[str]) -> tuple[ModuleType, Path | str]:

@@ -97,6 +97,9 @@ def make_vector(
 
 
 def _resolve(name: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    limit = settings.get("max_episode_steps", 1)
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InputError(f"max_episode_steps: must be a whole number from 1, found {limit!r}")
     known, defaults = SHORT_NAMES.get(name, (name, {}))
     return known, {**defaults, **settings}
 

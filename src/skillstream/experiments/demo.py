@@ -113,10 +113,12 @@ def _collect(task: str, expert: Any, seed: int) -> tuple[Demonstrations, Demonst
 
 def _show(console: Console, results: list[Result], expert: HierarchicalExpert) -> None:
     table = Table(
-        title=f"{expert.name}: {STEPS} steps learnt from, {STEPS} others and 100 episodes to test on"
+        title=f"{expert.name}: {STEPS} steps learnt from, as many others to test on",
+        caption="return: mean of 100 episodes; share: of the expert's; log-lik.: of a test step;\n"
+        "option: test steps given the expert's own option",
     )
     table.add_column("learner")
-    for column in ("return", "of the expert's", "log-likelihood a step", "expert's option", "seconds"):
+    for column in ("return", "share", "log-lik.", "option", "seconds"):
         table.add_column(column, justify="right")
     for result in results:
         told = result.policy.num_options > 1

@@ -14,6 +14,7 @@ from skillstream.experts.acting import FlatExpert, HierarchicalExpert
 from skillstream.experts.hierarchies import expected_return, grid_world_hierarchy, hidden_goal_hierarchy
 from skillstream.experts.lunar_lander import land
 from skillstream.experts.trained import TRAININGS, trained
+from skillstream.policies.checks import check_whole
 
 NAMES = tuple(SHORT_NAMES)
 # Pendulum-v1 is not among them: its actions are torques, the expert's are numbers of levels.
@@ -40,6 +41,7 @@ def make_expert(name: str, seed: int = 0) -> Expert:
     >>> make_expert("hidden-goal")
     HierarchicalExpert(hidden-goal, 2 options, return 12.39)
     """
+    check_whole("seed", seed, 0)
     name = _BY_ID.get(name, name)
     if name == "grid-world":
         policy, rules = grid_world_hierarchy(), grid_world_rules()

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import jax
@@ -11,7 +11,12 @@ import optax
 from jaxtyping import Float
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.errors import ImpossibleDataError, InputError, RefusedStepWarning
+from skillstream.errors import (
+    ImpossibleDataError,
+    ImpossibleSampleWarning,
+    InputError,
+    RefusedStepWarning,
+)
 from skillstream.learning.ascent import adamax, start
 from skillstream.learning.config import BatchConfig
 from skillstream.learning.objective import Objective
@@ -104,14 +109,17 @@ def fit(
     >>> bool(result.log_likelihoods[-1] > result.log_likelihoods[0])
     True
     """
-    config = config or BatchConfig()
+    config = BatchConfig() if config is None else config
+    if not isinstance(config, BatchConfig):
+        raise InputError(f"config: must be a BatchConfig, found {type(config).__name__}")
     fresh = [policy.redrawn(seed=config.seed + number) for number in range(1, config.starts)]
     results: list[FitResult] = []
     for begin in (policy, *fresh):
         results.append(_climb(begin, len(results), demos, config, callback, validation, optimiser))
         if results[-1].interrupted:
             break
-    return max(results, key=lambda result: result.quality)
+    best = max(results, key=lambda result: result.quality)
+    return replace(best, interrupted=results[-1].interrupted)
 
 
 def _climb(
@@ -305,10 +313,22 @@ class _HeldOut:
             self.values.append(-np.inf)
         if self.values[-1] > max(self.policies):
             self.policies = {self.values[-1]: policy}
+        if max(self.policies) == -np.inf:
+            return False
         return len(self.values) - 1 - int(np.argmax(self.values)) >= self.patience
 
     def best(self, last: OptionPolicy) -> OptionPolicy:
-        return next(iter(self.policies.values())) if self.values else last
+        if not self.values:
+            return last
+        if max(self.policies) == -np.inf:
+            warnings.warn(
+                "validation: has probability 0 under every policy on the way, so it could not choose one and "
+                "the last is returned; a pseudo_count avoids this",
+                ImpossibleSampleWarning,
+                stacklevel=4,
+            )
+            return last
+        return next(iter(self.policies.values()))
 
     def history(self) -> np.ndarray | None:
         return None if self.demos is None else np.array(self.values)

@@ -6,6 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from skillstream.errors import FileFormatError, InputError
 from skillstream.files import load_arrays, save_arrays
 from skillstream.learning.config import OnlineConfig, Penalties
@@ -45,7 +47,11 @@ def load(
 
     try:
         arrays, header = load_arrays(path, "learner", _VERSION)
-        numbers = {name: kind(header["numbers"][name]) for name, kind in _NUMBERS.items()}
+        numbers = {name: header["numbers"][name] for name in _NUMBERS}
+        for name, kind in _NUMBERS.items():
+            value = numbers[name]
+            if type(value) is not kind or not np.isfinite(value) or (kind is int and value < 0):
+                raise FileFormatError(f"{where}: damaged: {name} is {value!r}")
         names = names_in(where, header["policy"], template)
         start = {name: arrays.pop(f"start.{name}") for name in names}
         policy = OptionPolicy(*unpack(where, start, header["policy"], template))
@@ -56,7 +62,7 @@ def load(
         engine.resume(where, arrays, header["engine"])
     except FileFormatError:
         raise
-    except (InputError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, InputError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileFormatError(f"{where}: damaged: {error}") from error
     return config, policy, engine, numbers
 

@@ -1,7 +1,8 @@
 """What a user can set of the two algorithms. The command line's flags are made from these."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Literal, get_args
 
 from skillstream.errors import InputError
@@ -18,18 +19,16 @@ _FORGETTING: dict[str, tuple[float, float, bool, bool, float]] = {
 }
 
 
+_MOST = 2**63 - 1
+
+
 def _check_whole(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= _MOST:
         raise InputError(f"{name}: must be a whole number from {least}, found {value!r}")
 
 
 def _check_number(name: str, value: object, least: float) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-        or value < least
-    ):
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < least:
         raise InputError(f"{name}: must be a finite number from {least}, found {value!r}")
 
 
@@ -47,6 +46,15 @@ def _check_rate(value: object) -> None:
     _check_number("learning_rate", value, 0)
     if value == 0:
         raise InputError("learning_rate: must be positive, found 0")
+
+
+def _make_plain(config: object) -> None:
+    """Numbers of NumPy as Python's own, which JSON can hold and a compiled function can be keyed by."""
+    for field in fields(config):  # pyright: ignore[reportArgumentType]
+        value = getattr(config, field.name)
+        if not isinstance(value, bool | int | float) and isinstance(value, Real):
+            plain = int(value) if isinstance(value, Integral) else float(value)
+            object.__setattr__(config, field.name, plain)
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,7 @@ class Penalties:
         if self.divergence_form not in get_args(DivergenceForm):
             forms = ", ".join(get_args(DivergenceForm))
             raise InputError(f"divergence_form: must be one of {forms}, found {self.divergence_form!r}")
+        _make_plain(self)
 
     def __bool__(self) -> bool:
         return self.balance > 0 or self.variance > 0 or self.divergence > 0
@@ -121,6 +130,7 @@ class BatchConfig:
         _check_rate(self.learning_rate)
         _check_whole("patience", self.patience, 1)
         _check_whole("seed", self.seed, 0)
+        _make_plain(self)
 
     @staticmethod
     def paper() -> "BatchConfig":
@@ -185,6 +195,7 @@ class OnlineConfig:
                 _check_whole(name, getattr(self, name), 1)
         _check_rate(self.learning_rate)
         _check_whole("seed", self.seed, 0)
+        _make_plain(self)
 
     @property
     def weighting(self) -> Weighting:

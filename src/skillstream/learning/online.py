@@ -14,6 +14,7 @@ from skillstream.errors import ImpossibleSampleWarning, InputError, RefusedStepW
 from skillstream.learning import checkpoint
 from skillstream.learning.config import OnlineConfig
 from skillstream.learning.engine import Engine, Piece
+from skillstream.learning.interrupts import Uninterrupted
 from skillstream.learning.sample_engine import SampleEngine
 from skillstream.learning.table_engine import TableEngine
 from skillstream.learning.weights import Weights
@@ -50,7 +51,9 @@ class OnlineLearner:
         config: OnlineConfig | None = None,
         optimiser: optax.GradientTransformation | None = None,
     ):
-        self.config = config or OnlineConfig()
+        self.config = OnlineConfig() if config is None else config
+        if not isinstance(self.config, OnlineConfig):
+            raise InputError(f"config: must be an OnlineConfig, found {type(config).__name__}")
         self._start = policy
         self._engine = _engine(policy, self.config, optimiser)
         self._num_samples = 0
@@ -98,6 +101,9 @@ class OnlineLearner:
         self._learn(piece, frozen=True)
         self._absorbed = self._num_samples
         return self
+
+    def __repr__(self) -> str:
+        return f"OnlineLearner({self.num_samples} samples, {self.policy!r})"
 
     @property
     def policy(self) -> OptionPolicy:
@@ -213,21 +219,22 @@ class OnlineLearner:
                 self._move_to_block(int(blocks[done]))
             same = blocks[done:] == self._block
             end = total if same.all() else done + int(np.argmin(same))
-            with jax.enable_x64(True):
+            with Uninterrupted(), jax.enable_x64(True):
                 report = self._engine.advance(piece[done:end], self._num_samples, frozen)
-            if report.refused and refused is None:
-                refused = self._num_samples + report.first_refused
-            done += report.taken
-            impossible += report.impossible
-            self._num_samples += report.taken
-            self._weights.log2_decay = float(decays[done - 1])
-        self._num_impossible += impossible
+                if report.refused and refused is None:
+                    refused = self._num_samples + report.first_refused
+                done += report.taken
+                impossible += report.impossible
+                self._num_samples += report.taken
+                self._num_impossible += report.impossible
+                self._weights.log2_decay = float(decays[done - 1])
         _warn(impossible, refused, total)
 
     def _move_to_block(self, block: int) -> None:
         """Rescale all weights by a power of two."""
-        self._engine.rescale(Weights.factor(block - self._block), self._live)
-        self._block = block
+        with Uninterrupted():
+            self._engine.rescale(Weights.factor(block - self._block), self._live)
+            self._block = block
 
 
 def _engine(

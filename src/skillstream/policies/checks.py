@@ -40,9 +40,10 @@ def check_distribution(name: str, table: ArrayLike, shape: tuple[int | str, ...]
 def check_integers(name: str, values: np.ndarray, size: int, what: str, mask: np.ndarray | None) -> None:
     """Raise an `InputError` unless `values` are integers `[T]` below `size`, where they count."""
     if values.ndim != 1 or values.dtype.kind != "i":
+        remedy = "use GaussianActions" if name == "actions" else "use OptionPolicy.neural"
         raise InputError(
             f"{name}: this policy needs integers [T], found {values.dtype} {list(values.shape)}; "
-            "number them, or use a policy for continuous data"
+            f"number them, or, if they are continuous, {remedy}"
         )
     counted = values if mask is None else np.where(mask, values, 0)
     if len(counted) and counted.max() >= size:
@@ -61,5 +62,5 @@ def check_floats(name: str, column: np.ndarray, size: int) -> None:
             f"{name}: this policy takes numbers [T, {size}], found {found}; give discrete states their "
             "coordinates or a one-hot row each, or use a tabular policy"
             if name == "observations"
-            else f"{name}: this policy takes floats [T, {size}], found {found}"
+            else f"{name}: this policy takes floats [T, {size}], found {found}; .astype(float) makes them"
         )

@@ -211,6 +211,8 @@ def check_shape(**given: Any) -> NeuralShape:
             check_whole("num_actions", kind, 1)
             kind = int(kind)
         else:
+            if not len(kind):
+                raise InputError("num_actions: there is none in it")
             for size in kind:
                 check_whole("num_actions", size, 1)
             kind = tuple(int(size) for size in kind)

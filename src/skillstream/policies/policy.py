@@ -80,6 +80,7 @@ class OptionPolicy(eqx.Module):
         """
         check_whole("num_options", num_options, 1)
         check_whole("num_states", num_states, 1)
+        check_whole("seed", seed, 0)
         if isinstance(num_actions, GaussianActions):
             mean, scale = np.zeros(num_actions.size), np.ones(num_actions.size)
             if standardise is not None:
@@ -133,6 +134,9 @@ class OptionPolicy(eqx.Module):
         >>> OptionPolicy.neural(num_options=2, observation_size=4, num_actions=2)
         OptionPolicy(2 options, neural: 4 observations, 2 actions, 1550 parameters)
         """
+        check_whole("seed", seed, 0)
+        if standardise is not None and not isinstance(standardise, Demonstrations):
+            raise InputError(f"standardise: must be Demonstrations to fit it to, found {standardise!r}")
         shape = check_shape(
             num_options=num_options,
             observation_size=observation_size,

@@ -15,6 +15,7 @@ from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.errors import ImpossibleDataError, InputError
 from skillstream.inference import decoding, sampling, smoothing
 from skillstream.policies.chains import Chain, chain
+from skillstream.policies.checks import check_whole
 from skillstream.policies.policy import OptionPolicy
 from skillstream.policies.protocol import PolicyModel
 
@@ -107,6 +108,7 @@ def sample_paths(
     """Draw paths of options and terminations from their posterior, given all the data."""
     if isinstance(num_samples, bool) or not isinstance(num_samples, int | np.integer) or num_samples < 1:
         raise InputError(f"num_samples: must be a whole number from 1, found {num_samples!r}")
+    check_whole("seed", seed, 0)
     inputs = prepare(policy, demos)
     with jax.enable_x64(True):
         options, stops, log_likelihood = _sample(*inputs, jax.random.key(seed), num_samples=int(num_samples))
@@ -127,6 +129,10 @@ def predict_actions(policy: OptionPolicy, demos: Demonstrations) -> Float[np.nda
 
 def prepare(policy: OptionPolicy, demos: Demonstrations) -> tuple[PolicyModel, np.ndarray, Chain]:
     """The arguments of every compiled function here, after a look at whether the data fit the policy."""
+    if not isinstance(policy, OptionPolicy):
+        raise InputError(f"policy: must be an OptionPolicy, found {type(policy).__name__}")
+    if not isinstance(demos, Demonstrations):
+        raise InputError(f"demos: must be Demonstrations, found {type(demos).__name__}")
     policy.model.check_steps(demos.observations, demos.actions, demos.action_mask)
     return policy.model, policy.initial, chain(demos)
 
@@ -139,8 +145,13 @@ def refuse_impossible(policy: OptionPolicy, demos: Demonstrations) -> NoReturn:
     episode, step = demos.locate(row)
     raise ImpossibleDataError(
         f"demos: step {step} of episode {episode} (observation {demos.observations[row]}, action "
-        f"{demos.actions[row]}) has probability 0 under the policy; leave the episode out, mask the action, "
-        "or learn with a pseudo-count"
+        f"{demos.actions[row]}) has probability 0 under the policy; "
+        + (
+            "leave the episode out, mask the action, or learn with a pseudo-count"
+            if demos.observations.ndim == 1
+            else "if observations are large, scale them (OptionPolicy.neural(..., standardise=demos)); else "
+            "leave the episode out or mask the action"
+        )
     )
 
 

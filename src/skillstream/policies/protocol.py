@@ -110,6 +110,7 @@ class ConditionalModel(eqx.Module):
         def block(rows):
             observations, actions, missing = rows
             said = self.conditionals(observations)
+            _check_shapes(type(self).__name__, said, len(observations), self.num_options)
             taken = jnp.where(missing[:, None], 0.0, said.action.log_probability(actions))
             selection, ends, taken = (
                 x.astype(jnp.float64) for x in (said.selection, said.termination, taken)
@@ -132,6 +133,17 @@ class ConditionalModel(eqx.Module):
             return action.probabilities().astype(jnp.float64)
 
         return _in_blocks(block, observations)
+
+
+def _check_shapes(name: str, said: Conditionals, rows: int, options: int) -> None:
+    """Refuse distributions of other shapes than a policy of a user's own must give."""
+    for part, wanted in (("selection", (rows, options)), ("termination", (rows, options, 2))):
+        found = jnp.shape(getattr(said, part))
+        if found != wanted:
+            raise InputError(
+                f"{name}.conditionals: {part} must have the shape {wanted} for {rows} observations and "
+                f"{options} options, found {found}"
+            )
 
 
 def _is_float(leaf: Any) -> bool:

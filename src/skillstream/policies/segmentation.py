@@ -38,6 +38,10 @@ class Segmentation:
     switches: Bool[np.ndarray, "T"]  # where an episode begins or the option is not the one before
     log_likelihood: float
 
+    def __repr__(self) -> str:
+        usage = ", ".join(f"{share:.0%}" for share in self.usage())
+        return f"Segmentation({len(self.options)} steps, {len(self.runs())} runs, options used {usage})"
+
     @property
     def episodes(self) -> Int[np.ndarray, "T"]:
         """The number of each step's episode."""
@@ -74,7 +78,13 @@ class Segmentation:
         return table | rest
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one row a step as `.csv` or `.parquet`, whole or not at all."""
+        """Write one row a step as `.csv` or `.parquet`, whole or not at all.
+
+        Columns: `episode`, `step` of the episode, `option` and its `probability`; `switch`, 1 where an
+        episode begins or the option is another than the step before; `selection`, the probability that
+        an option has just been selected, perhaps the same one again; `probability_0` and so on, of every
+        option.
+        """
         suffix = Path(path).suffix.lower()
         if suffix == ".csv":
             _write_csv(Path(path), self.columns())

@@ -11,6 +11,7 @@ from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.policies.segmentation import Segmentation
 from skillstream.reporting.figures import INK, colour, new_figure, shades, write_png
 from skillstream.reporting.telling import most_telling
+from skillstream.reporting.vocabulary import observation_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +45,11 @@ def plot_timeline(
 
 
 def plot_segmentation(
-    path: str | os.PathLike[str], segmentation: Segmentation, demos: Demonstrations, steps: int = 400
+    path: str | os.PathLike[str],
+    segmentation: Segmentation,
+    demos: Demonstrations,
+    steps: int = 400,
+    task: str | None = None,
 ) -> None:
     """Write a PNG of the first steps: observations, actions, and below them the option that runs.
 
@@ -58,8 +63,11 @@ def plot_segmentation(
         The demonstrations it was read from.
     steps
         How many steps to show at most.
+    task
+        The world that the demonstrations come from, which has names for what is observed.
     """
-    write_png(path, lambda: segmentation_figure(segmentation, demos, steps))
+    names = observation_names(demos, task)
+    write_png(path, lambda: segmentation_figure(segmentation, demos, steps, names=names))
 
 
 def segmentation_figure(
