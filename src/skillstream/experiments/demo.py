@@ -114,8 +114,8 @@ def _collect(task: str, expert: Any, seed: int) -> tuple[Demonstrations, Demonst
 def _show(console: Console, results: list[Result], expert: HierarchicalExpert) -> None:
     table = Table(
         title=f"{expert.name}: {STEPS} steps learnt from, as many others to test on",
-        caption="return: mean of 100 episodes; share: of the expert's; log-lik.: of a test step;\n"
-        "option: test steps given the expert's own option",
+        caption="return: mean of 100 episodes, and its share of the expert's;\n"
+        "log-lik.: of a test step; option: test steps given the expert's",
     )
     table.add_column("learner")
     for column in ("return", "share", "log-lik.", "option", "seconds"):
