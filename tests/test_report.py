@@ -18,7 +18,7 @@ from skillstream.errors import InputError, MissingExtraError
 from skillstream.reporting.curves import Comparison
 from skillstream.reporting.frames import plot_frames, record_frames
 from skillstream.reporting.report import Agreement, write_report
-from skillstream.reporting.skills import describe_skills
+from skillstream.reporting.skills import choices_by_state, describe_skills
 from skillstream.runs import RunDirectory
 
 SECTIONS = (
@@ -217,6 +217,23 @@ def test_what_options_do():
     assert first.places == [("state 0", "100%")]
     # The end of an episode is not a stop.
     assert (second.runs, second.stops, second.places) == (1, 0, [])
+
+
+def test_what_options_do_in_each_state():
+    """Two habits that differ only in which action goes with which state."""
+    seen, option = np.arange(400) % 2, np.arange(400) // 50 % 2
+    demos = ss.Demonstrations(np.where(seen, 5, 0), seen ^ option)
+    tables = np.zeros((6, 2, 2))
+    tables[0], tables[5] = [[1, 0], [0, 1]], [[0, 1], [1, 0]]
+    tables[1:5] = 0.5
+    ends = np.broadcast_to([0.95, 0.05], (6, 2, 2))
+    policy = ss.OptionPolicy.from_tables(np.full((6, 2), 0.5), tables, ends)
+    rows = choices_by_state(ss.segment(policy, demos), demos)
+    first, second = "action 0 100%", "action 1 100%"
+    assert rows == [["0", first, second], ["5", second, first]]
+    continuous = ss.Demonstrations(np.zeros((4, 1)), [0, 1, 0, 1])
+    learnt = ss.segment(ss.OptionPolicy.neural(2, 1, 2), continuous)
+    assert choices_by_state(learnt, continuous) == []
 
 
 def test_frames_of_an_agent_at_work(tmp_path):

@@ -13,7 +13,7 @@ from skillstream.reporting import page
 from skillstream.reporting.curves import Comparison, comparison_figure, learning_figure, short
 from skillstream.reporting.frames import Frames
 from skillstream.reporting.options import frame_list, skill_cards
-from skillstream.reporting.skills import describe_skills
+from skillstream.reporting.skills import choices_by_state, describe_skills
 from skillstream.reporting.timeline import segmentation_figure
 from skillstream.reporting.usage import usage_figure
 from skillstream.reporting.vocabulary import observation_names
@@ -265,7 +265,13 @@ def _options(found: _Findings) -> str:
         f"Where in the state space each option runs and stops; shares of the steps: {shares}",
         lambda width: usage_figure(found.segmentation, found.demos, found.task, width),
     )
-    parts = [skill_cards(skills), page.heading("Where they run, and where they stop"), where]
+    parts = [skill_cards(skills)]
+    by_state = choices_by_state(found.segmentation, found.demos, found.task)
+    if by_state:
+        head = ["State", *(f"Option {option}" for option in range(len(skills)))]
+        caption = "In each state (the most visited ones), each option's usual action and the share it has."
+        parts += [page.heading("What they do in each state"), page.table(head, by_state, caption)]
+    parts += [page.heading("Where they run, and where they stop"), where]
     if found.frames is not None:
         parts += [page.heading("The learnt policy at work"), frame_list(found.frames)]
     return page.section("What each option does", *parts)

@@ -9,7 +9,7 @@ from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.policies.segmentation import Segmentation
 from skillstream.reporting.vocabulary import action_names, observation_names, on_map
 
-_MOST_PLACES, _MOST_VARIABLES, _MOST_ACTIONS = 3, 2, 6
+_MOST_PLACES, _MOST_VARIABLES, _MOST_ACTIONS, _MOST_STATES = 3, 2, 6, 24
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,36 @@ def describe_skills(
             )
         )
     return skills
+
+
+def choices_by_state(
+    segmentation: Segmentation, demos: Demonstrations, task: str | None = None
+) -> list[list[str]]:
+    """A row a state, the most visited ones: each option's usual action there, and the share it has.
+
+    Empty where states or actions are not finitely many, or where a map shows the same.
+    """
+    discrete = demos.observations.ndim == demos.actions.ndim == 1 and demos.actions.dtype.kind == "i"
+    if not discrete or on_map(demos, task) is not None:
+        return []
+    names = action_names(demos, task)
+    options = segmentation.probabilities.shape[1]
+    counts = np.zeros((int(demos.observations.max()) + 1, len(names), options))
+    recorded = slice(None) if demos.action_mask is None else demos.action_mask
+    cells = demos.observations[recorded], demos.actions[recorded]
+    np.add.at(counts, cells, segmentation.probabilities[recorded])
+    busiest = np.sort(np.argsort(-counts.sum((1, 2)), kind="stable")[:_MOST_STATES])
+    return [
+        [str(state), *(_usual(column, names) for column in counts[state].T)]
+        for state in busiest
+        if counts[state].any()
+    ]
+
+
+def _usual(counts: Float[np.ndarray, "A"], names: list[str]) -> str:
+    """The most frequent action, and how often it is taken; a dash where the option hardly ever runs."""
+    total = counts.sum()
+    return f"{names[int(counts.argmax())]} {counts.max() / total:.0%}" if total >= 0.5 else "-"
 
 
 def stops(segmentation: Segmentation, demos: Demonstrations) -> Int[np.ndarray, "T"]:
