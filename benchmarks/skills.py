@@ -135,7 +135,7 @@ def main() -> None:
         "learner",
         "steps given the expert's option",
         "return",
-        "of the hierarchy's",
+        "of the expert's",
     ]
     worlds = (("hidden-goal", "tables"), ("grid-world", "tables"), ("grid-world", "networks"))
     publish(

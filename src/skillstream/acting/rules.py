@@ -39,6 +39,8 @@ class Choices(NamedTuple):
 
     def draw(self, rng: np.random.Generator) -> Int[np.ndarray, "n ..."]:
         """Actions drawn in proportion to the weights."""
+        if self.single:
+            return sample(self.weights[0], rng.random(len(self.weights[0])))
         uniforms = rng.random((len(self.weights), len(self.weights[0])))
         return self._joined([sample(w, u) for w, u in zip(self.weights, uniforms, strict=True)])
 
@@ -166,6 +168,7 @@ class NetworkRules:
         self.kind = structure["num_actions"]
         self.num_actions = self.kind if isinstance(self.kind, int) else None
         self.shift, self.unit = arrays["observations.shift"], arrays["observations.scale"]
+        self.as_it_is = not self.shift.any() and bool((self.unit == 1).all())
         self.dtype = arrays["selection.weights.0"].dtype
         self.selection, self.action, self.termination = (
             _Networks(arrays, kind, len(structure[f"{kind}_hidden"]) + 1, structure["activation"])
@@ -179,7 +182,8 @@ class NetworkRules:
         """Standardised observations, features first."""
         if observations.dtype.kind not in "iufb":
             raise InputError(f"observation: this policy needs numbers, found {observations.dtype}")
-        inputs = ((observations - self.shift) / self.unit).astype(self.dtype)
+        inputs = observations if self.as_it_is else (observations - self.shift) / self.unit
+        inputs = inputs.astype(self.dtype)
         if not math.isfinite(inputs.sum()):
             raise InputError(f"observation: holds a number that is not finite: {observations.tolist()}")
         return inputs.T
