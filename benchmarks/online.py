@@ -37,11 +37,12 @@ def chunks(options: int, states: int) -> float:
 
 
 def single() -> float:
-    """Microseconds for a call with one sample."""
-    _, feed = stream(2, 100, ss.OnlineConfig(pseudo_count=0.1))
-    for _ in range(300):
-        feed(1)
-    return race({"ours": lambda: feed(1)}, rounds=2000)["ours"] * 1e6
+    """Microseconds for a call with one sample, which lies ready."""
+    learner, feed = stream(2, 100, ss.OnlineConfig(pseudo_count=0.1))
+    feed(300)
+    rng = np.random.default_rng(1)
+    samples = zip(rng.integers(0, 100, (5000, 1)), rng.integers(0, ACTIONS, (5000, 1)), strict=True)
+    return race({"ours": lambda: learner.partial_fit(*next(samples))}, rounds=2000)["ours"] * 1e6
 
 
 def literal(states: int) -> list[str]:
