@@ -70,6 +70,12 @@ def test_every_episode_counts_once(parallel):
     assert 3 <= low < result.mean < high <= 7
 
 
+def test_evaluating_tells_how_far_it_is():
+    seen = []
+    ss.evaluate(Told(), "Countdown-v0", episodes=3, parallel=1, progress=seen.append)
+    assert seen == [0, 0, 1, 1, *[1] * 6, 2, 2, 2, 2, 3]
+
+
 def test_episodes_begin_where_they_do():
     told = Told()
     ss.evaluate(told, "Countdown-v0", episodes=2, parallel=1, deterministic=True)

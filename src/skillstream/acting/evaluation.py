@@ -1,6 +1,6 @@
 """How well a policy does in a world: returns, lengths, and which option ran for how long."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -73,6 +73,7 @@ def evaluate(
     *,
     deterministic: bool = False,
     parallel: int | None = None,
+    progress: Callable[[int], None] | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Let a policy act in a world for some episodes.
@@ -91,6 +92,8 @@ def evaluate(
     parallel
         Worlds to run side by side. Default: up to 100. Each runs its share of the episodes, so that short
         ones do not count more than long ones.
+    progress
+        Called after every step with the number of episodes that are over.
     settings
         For the environment, such as `observation="index"`.
     """
@@ -107,7 +110,10 @@ def evaluate(
         quota = np.full(count, episodes // count) + (np.arange(count) < episodes % count)
         tally = _Tally(quota, getattr(actor, "num_options", None))
         for step in _run(actor, worlds, seed, deterministic):
-            if tally.add(step):
+            over = tally.add(step)
+            if progress is not None:
+                progress(len(tally.finished))
+            if over:
                 break
     finally:
         worlds.close()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skillstream.demonstrations.dataset import Demonstrations
     from skillstream.policies.policy import OptionPolicy
 
+# What the functions that settings are handed to take for themselves.
 _NOT_SETTINGS = {
     "name",
     "env",
@@ -27,6 +28,7 @@ _NOT_SETTINGS = {
     "seed",
     "deterministic",
     "parallel",
+    "progress",
 }
 DEMONSTRATIONS = "demonstrations.npz"
 INTERRUPTED = 130

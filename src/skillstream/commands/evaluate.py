@@ -42,14 +42,16 @@ class Evaluate:
         policy = common.load_policy(self.policy)
         task, settings = self._task()
         expected = expert_return(task)
-        result = evaluate(
-            policy,
-            task,
-            self.episodes,
-            self.seed,
-            deterministic=self.deterministic,
-            **common.parse_settings(settings),
-        )
+        with common.progress("Evaluating", self.episodes) as report:
+            result = evaluate(
+                policy,
+                task,
+                self.episodes,
+                self.seed,
+                deterministic=self.deterministic,
+                progress=report,
+                **common.parse_settings(settings),
+            )
         name = self.policy.name if self.policy.is_dir() else self.policy.stem
         run = RunDirectory.create(self.output, f"runs/evaluate-{name}", "evaluate", self)
         low, high = result.interval
