@@ -188,11 +188,13 @@ def from_random_starts() -> list[list[str]]:
         "online, uniform weights": ss.OnlineConfig(weights="uniform", pseudo_count=0.1),
         "online, growing weights (default)": ss.OnlineConfig(pseudo_count=0.1),
     }
-    less_work = ss.OnlineConfig(update_every=20, steps=20, batch_size=512, learning_rate=3e-3)
+    less_work = ss.OnlineConfig(
+        min_samples=300, update_every=20, steps=20, batch_size=512, learning_rate=3e-3
+    )
     by_steps = {
         "batch": ss.BatchConfig(iterations=40, epochs=5, batch_size=1024),
         "online, uniform weights": replace(less_work, weights="uniform"),
-        "online, growing weights (default)": less_work,
+        "online, growing weights": less_work,
         "online, growing weights, 1/5 kept": replace(less_work, memory=4000),
         "batch, then online": less_work,
     }

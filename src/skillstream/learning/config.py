@@ -142,7 +142,7 @@ class BatchConfig:
 class OnlineConfig:
     """Online Baum-Welch (Algorithm 2)."""
 
-    min_samples: int = 300
+    min_samples: int = 100
     """No M-step before more samples than this were seen (the paper's T_min)."""
     update_every: int = 1
     """Samples between M-steps; 0: never, which makes the learner an exact E-step in constant memory."""
@@ -210,4 +210,4 @@ class OnlineConfig:
     @staticmethod
     def paper() -> "OnlineConfig":
         """Table 1: every sample alike, 30 full-gradient steps of Adamax at each, with all penalties."""
-        return OnlineConfig(min_samples=100, weights="uniform", penalties=Penalties.paper())
+        return OnlineConfig(weights="uniform", penalties=Penalties.paper())
