@@ -89,12 +89,15 @@ def test_runs_say_what_made_them_and_never_overwrite(capsys):
     assert record["versions"]["skillstream"] == ss.__version__
     one, two = (ss.Demonstrations.load(f"{made['run']}/demonstrations.npz") for made in (first, second))
     np.testing.assert_array_equal(one.actions, two.actions)
-    assert "exists already" in fails(capsys, "collect", "hidden-goal", "--output", first["run"])
+    for words in (("collect", "hidden-goal"), ("evaluate", "nowhere"), ("segment", "nowhere", "nowhere")):
+        assert "exists already" in fails(capsys, *words, "--output", first["run"])
 
 
 def test_demonstrations_in_other_files(capsys):
     run(capsys, "collect", "cart-pole", "--episodes", "1", "--save", "demos.csv")
     assert ss.Demonstrations.load("demos.csv").num_steps == 2000
+    assert main(["stream", "demos.csv", "--min-samples", "1990"]) == 0
+    assert "Next: skillstream segment runs/stream-demos demos.csv;" in capsys.readouterr().out
     fitted = run(capsys, "fit", "demos.csv", *QUICK, "--epochs", "1")
     assert "name one, such as cart-pole" in fails(capsys, "evaluate", fitted["run"])
     assert run(capsys, "evaluate", fitted["run"], "cart-pole", "--episodes", "1")["task"] == "cart-pole"

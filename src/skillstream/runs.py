@@ -37,10 +37,7 @@ class RunDirectory:
         path: Path | None, default: str, command: str, settings: Any, tensorboard: bool = False
     ) -> "RunDirectory":
         """A new directory: `path`, which must not exist, or else `default` with a number if need be."""
-        if path is not None and path.exists():
-            raise InputError(
-                f"--output: {path} exists already, and no run overwrites another; name a new one"
-            )
+        check_new(path)
         chosen = path or unused(Path(default))
         chosen.mkdir(parents=True)
         record = {
@@ -122,6 +119,12 @@ class RunDirectory:
     def write(self) -> None:
         """Write the record, whole."""
         write_whole(self.path / _RUN, (json.dumps(self.record, indent=2) + "\n").encode())
+
+
+def check_new(path: Path | None) -> None:
+    """Refuse a directory to make that is there; to be asked before there is work to lose."""
+    if path is not None and path.exists():
+        raise InputError(f"--output: {path} exists already; no run overwrites another, so name a new one")
 
 
 def unused(path: Path) -> Path:

@@ -64,6 +64,32 @@ def load(source: Source) -> "Demonstrations":
     return Demonstrations.load(source.path)
 
 
+def world_of(source: Source) -> Any:
+    """The world that demonstrations were collected in, if it is known."""
+    from skillstream.environments.catalogue import make_env
+
+    return None if source.task is None else make_env(source.task, **parse_settings(source.settings))
+
+
+def learning_run(command: str, settings: Any, source: Source) -> RunDirectory:
+    """A new run of `fit` or `stream`, which remembers where its demonstrations came from."""
+    default = f"runs/{command}-{source.name}"
+    run = RunDirectory.create(settings.output, default, command, settings, settings.tensorboard)
+    run.record |= {"task": source.task, "set": list(source.settings), "demonstrations": source.path}
+    run.write()
+    return run
+
+
+def what_next(run: RunDirectory, demonstrations: str, resume: str) -> str:
+    """What to do after a run of `fit` or `stream`; `resume` is the flag that goes on with a cut one."""
+    if run.record["state"] == "interrupted":
+        again = f"skillstream {run.record['command']} {demonstrations} {resume} {run.path}"
+        return f"Interrupted. Go on with: {again}"
+    known = run.record["task"] is not None
+    first = f"evaluate {run.path}" if known else f"segment {run.path} {demonstrations}"
+    return f"Next: skillstream {first}; skillstream report {run.path}"
+
+
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, Any]:
     """`NAME=VALUE` as keyword arguments; what JSON can read is read as JSON."""
     settings = {}

@@ -37,8 +37,9 @@ class Evaluate:
     def run(self) -> int:
         """Evaluate, write, say how well it does."""
         from skillstream.acting.evaluation import evaluate
-        from skillstream.runs import RunDirectory
+        from skillstream.runs import RunDirectory, check_new
 
+        check_new(self.output)
         policy = common.load_policy(self.policy)
         task, settings = self._task()
         expected = expert_return(task)

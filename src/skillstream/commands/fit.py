@@ -53,30 +53,20 @@ class Fit:
 
     def run(self) -> int:
         """Fit, write, say how it went."""
-        from skillstream.runs import RunDirectory
-
         source = common.find_source(self.demonstrations)
         demos = common.load(source)
         held_out = None
         if self.held_out:
             held_out, demos = demos.split(self.held_out, self.learning.seed)
         policy = self._first(demos, source)
-        run = RunDirectory.create(
-            self.output, f"runs/fit-{source.name}", "fit", self, tensorboard=self.tensorboard
-        )
-        run.record |= {"task": source.task, "set": list(source.settings), "demonstrations": source.path}
-        run.write()
+        run = common.learning_run("fit", self, source)
         with run:
             return self._learn(policy, demos, held_out, run)
 
     def _first(self, demos: "Demonstrations", source: common.Source) -> "OptionPolicy":
         if self.start is not None:
             return common.load_policy(self.start)
-        world = None
-        if source.task is not None:
-            from skillstream.environments.catalogue import make_env
-
-            world = make_env(source.task, **common.parse_settings(source.settings))
+        world = common.world_of(source)
         states, seed = self.states or 0, self.learning.seed
         return first_policy(demos, self.options, self.policy, self.standardise, seed, world, states)
 
@@ -133,13 +123,4 @@ class Fit:
             f"{learnt!r}\nlog-likelihood a step {results['log_likelihood']:.4f}; {usage}; "
             f"a skill runs {results['mean_duration']:.1f} steps on average.\nIn {run.path}."
         )
-        if state == "interrupted":
-            console.print(
-                f"Interrupted. Go on with: skillstream fit {self.demonstrations} --start {run.path}"
-            )
-        elif run.record["task"] is None:
-            console.print(
-                f"Next: skillstream segment {run.path} {self.demonstrations}; skillstream report {run.path}"
-            )
-        else:
-            console.print(f"Next: skillstream evaluate {run.path}; skillstream report {run.path}")
+        console.print(common.what_next(run, self.demonstrations, "--start"))

@@ -39,8 +39,9 @@ class Segment:
         from skillstream.policies.segmentation import segment
         from skillstream.reporting.timeline import plot_segmentation
         from skillstream.reporting.usage import plot_usage
-        from skillstream.runs import RunDirectory
+        from skillstream.runs import RunDirectory, check_new
 
+        check_new(self.output)
         policy = common.load_policy(self.policy)
         source = common.find_source(self.demonstrations)
         demos = common.load(source)

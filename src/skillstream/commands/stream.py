@@ -52,7 +52,6 @@ class Stream:
     def run(self) -> int:
         """Learn, write, say how it went."""
         from skillstream.demonstrations.formats import stream_episodes
-        from skillstream.runs import RunDirectory
 
         source = common.find_source(self.demonstrations)
         episodes = stream_episodes(source.path)
@@ -60,25 +59,18 @@ class Stream:
         if first is None:
             raise InputError(f"demonstrations: {source.path} holds no episode")
         learner = self._learner(first, source)
-        run = RunDirectory.create(
-            self.output, f"runs/stream-{source.name}", "stream", self, tensorboard=self.tensorboard
-        )
-        run.record |= {"task": source.task, "set": list(source.settings), "demonstrations": source.path}
-        run.write()
+        run = common.learning_run("stream", self, source)
         with run:
             return self._learn(learner, first, episodes, run)
 
     def _learner(self, first: "Demonstrations", source: common.Source) -> "OnlineLearner":
-        from skillstream.environments.catalogue import make_env
         from skillstream.learning.online import OnlineLearner
 
         if self.resume is not None:
             return OnlineLearner.load(self.resume / _LEARNER)
         if self.start is not None:
             return OnlineLearner(common.load_policy(self.start), self.learning)
-        world = None
-        if source.task is not None:
-            world = make_env(source.task, **common.parse_settings(source.settings))
+        world = common.world_of(source)
         # Standardising would need data that have not come yet.
         policy = first_policy(
             first, self.options, self.policy, False, self.learning.seed, world, self.states or 0
@@ -137,12 +129,7 @@ class Stream:
             f"{results['predictive_log_likelihood']:.4f}, certificate {learner.certificate:.0e}.\n"
             f"In {run.path}."
         )
-        if state == "interrupted":
-            console.print(
-                f"Interrupted. Go on with: skillstream stream {self.demonstrations} --resume {run.path}"
-            )
-        else:
-            console.print(f"Next: skillstream evaluate {run.path}; skillstream report {run.path}")
+        console.print(common.what_next(run, self.demonstrations, "--resume"))
 
 
 def _feed(learner: "OnlineLearner", demos: "Demonstrations", skipped: int) -> None:
