@@ -144,19 +144,22 @@ def test_gradients_agree_with_finite_differences(case, form):
         check_grads(total, (parts.parameters,), order=1, modes=["rev"], eps=1e-5, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_gradient_over_blocks_is_that_of_the_whole(case, form):
+@pytest.mark.parametrize(
+    ("form", "size", "used"),
+    [*((form, 512, 512) for form in FORMS), ("bounded", 2048, 2048), ("bounded", 4096, 2600)],
+)
+def test_the_gradient_over_blocks_is_that_of_the_whole(case, form, size, used):
     model, samples = case
     penalties = ss.Penalties(balance=0.7, variance=0.3, divergence=0.2, divergence_form=form)
     with jax.enable_x64(True):
         parts, rows = split(model), len(samples.states)
         padded = WeightedSamples(
-            *(jnp.asarray(np.pad(x, [(0, 512 - rows)] + [(0, 0)] * (x.ndim - 1))) for x in samples)
+            *(jnp.asarray(np.pad(x, [(0, size - rows)] + [(0, 0)] * (x.ndim - 1))) for x in samples)
         )
-        # Spread over two blocks of 256, so that sums over blocks count.
-        order = np.random.default_rng(0).permutation(512)
+        # Spread over blocks, small and large ones, so that sums over them count.
+        order = np.concatenate([np.random.default_rng(0).permutation(used), np.arange(used, size)])
         spread = WeightedSamples(*(column[order] for column in padded))
-        blocks = full_gradient(parts, spread, jnp.int32(512), penalties)(parts.parameters)
+        blocks = full_gradient(parts, spread, jnp.int32(used), penalties)(parts.parameters)
         batch = batch_gradient(parts, on_device(samples), penalties, parts.parameters)
         whole = jax.grad(lambda p: -objective(parts.join(p), on_device(samples), form).total(penalties))(
             parts.parameters
