@@ -22,7 +22,7 @@ from skillstream.experts.hierarchies import expected_return, grid_world_hierarch
 from skillstream.experts.lunar_lander import land
 from skillstream.experts.q_learning import Learnt, QLearningConfig, learn, play
 from skillstream.experts.trained import PACKAGED, TRAININGS, Training, cache_directory, read, trained, write
-from skillstream.experts.value_iteration import solve_horizon, value_iteration
+from skillstream.experts.value_iteration import value_iteration
 
 # What 100 episodes must reach; the paper's experts: grid world 8.96, cart pole 1975, pendulum -178, lunar
 # lander 186; mountain car and acrobot count as solved from -110 and -100 on.
@@ -64,13 +64,6 @@ def test_value_iteration_solves_bellmans_equation():
     np.testing.assert_allclose(exact, solution.values, atol=1e-6)
 
 
-def test_a_short_horizon_is_solved_step_by_step():
-    table = solve_horizon(*corridor(6), horizon=3)
-    assert table.shape == (3, 6, 2)
-    assert table.max(2)[0].tolist() == [-3, -3, -3, -2, -1, 0]
-    assert table.max(2)[2].tolist() == [-1, -1, -1, -1, -1, 0]
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -78,7 +71,6 @@ def test_a_short_horizon_is_solved_step_by_step():
         (lambda: value_iteration(np.ones((2, 1, 2)), np.zeros(2)), "rewards: must be finite"),
         (lambda: value_iteration(*corridor(3), discount=1.5), "discount: must be from 0 to 1"),
         (lambda: value_iteration(np.ones((1, 1, 1)), np.ones((1, 1)), 1.0, max_sweeps=9), "after 9 sweeps"),
-        (lambda: solve_horizon(*corridor(3), horizon=0), "horizon: must be at least 1"),
         (lambda: make_expert("cartpole"), "did you mean cart-pole"),
         (lambda: make_expert("Pendulum-v1"), "did you mean pendulum|there is one for each"),
         (lambda: make_expert("cart-pole").predict(np.zeros((3, 2))), "reads 4 numbers a world"),

@@ -83,23 +83,6 @@ def value_iteration(
     )
 
 
-def solve_horizon(
-    transitions: Float[np.ndarray, "S A S"],
-    rewards: Float[np.ndarray, "S A"],
-    horizon: int,
-    discount: float = 1.0,
-) -> Float[np.ndarray, "H S A"]:
-    """The best expected returns of episodes of `horizon` steps, by step, state and first action."""
-    transitions, rewards = _checked(transitions, rewards, discount)
-    if horizon < 1:
-        raise InputError(f"horizon: must be at least 1 step, found {horizon}")
-    values, table = np.zeros(len(rewards)), np.zeros((horizon, *rewards.shape))
-    for step in reversed(range(horizon)):
-        table[step] = rewards + discount * (transitions @ values)
-        values = table[step].max(1)
-    return table
-
-
 def _checked(transitions: np.ndarray, rewards: np.ndarray, discount: float) -> tuple[np.ndarray, np.ndarray]:
     rewards = np.asarray(rewards, float)
     if rewards.ndim != 2 or not np.isfinite(rewards).all():
