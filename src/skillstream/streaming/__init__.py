@@ -1,0 +1,1 @@
+"""Streams that are left running: what writes them, and what watches."""
