@@ -72,14 +72,33 @@ def metrics(options=3, lines=400, samples=120_000):
         }
         found.append(line)
         if i == lines // 2:
-            found.append({"step": line["step"], "seconds": line["seconds"], "event": "drift", "reaction": "faster forgetting"})
+            found.append(
+                {
+                    "step": line["step"],
+                    "seconds": line["seconds"],
+                    "event": "drift",
+                    "reaction": "faster forgetting",
+                }
+            )
     return found
 
 
 REJECTS = (
-    {"line": 812, "reason": "not JSON: Expecting ',' delimiter", "text": '{"observation": [0.1 0.2], "action": 1}'},
-    {"line": 40_117, "reason": "action: 17 is outside 0 to 1", "text": '{"observation": [0.1, 0.2], "action": 17}'},
-    {"line": 40_118, "reason": "action: 18 is outside 0 to 1", "text": '{"observation": [0.1, 0.2], "action": 18}'},
+    {
+        "line": 812,
+        "reason": "not JSON: Expecting ',' delimiter",
+        "text": '{"observation": [0.1 0.2], "action": 1}',
+    },
+    {
+        "line": 40_117,
+        "reason": "action: 17 is outside 0 to 1",
+        "text": '{"observation": [0.1, 0.2], "action": 17}',
+    },
+    {
+        "line": 40_118,
+        "reason": "action: 18 is outside 0 to 1",
+        "text": '{"observation": [0.1, 0.2], "action": 18}',
+    },
     {"line": 91_266, "reason": "observation: holds NaN", "text": '{"observation": [NaN, 0.2], "action": 0}'},
 )
 

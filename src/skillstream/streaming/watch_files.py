@@ -90,12 +90,11 @@ class Lines:
             return []
         self._offset += whole
         found = []
-        for line in data[:whole].splitlines(keepends=False):
-            if self._within_too_long:
-                self._within_too_long, read = False, None
-            else:
-                read = parse(line) if len(line) <= LARGEST_LINE else None
-            if read is not None:
+        for line in data[:whole].split(b"\n")[:-1]:
+            if self._within_too_long:  # this is its end, and the rest was let go of
+                self._within_too_long = False
+                self.damaged += 1
+            elif len(line) <= LARGEST_LINE and (read := parse(line)) is not None:
                 found.append(read)
             elif line.strip():
                 self.damaged += 1

@@ -57,7 +57,9 @@ def judge(status: dict[str, Any], lock: dict[str, Any] | None, now: float, error
     """
     state = status.get("state")
     if not isinstance(state, str) or state not in _SAID:
-        return Health("bad", "unclear", f"The writer gives a state that is not known here: {words(state, 60)}.")
+        return Health(
+            "bad", "unclear", f"The writer gives a state that is not known here: {words(state, 60)}."
+        )
     kind, word, said = _SAID[state]
     if state == "failed" and error:
         said += f" It says: {words(error, 400)}"

@@ -6,14 +6,12 @@ points, a history of everything puts neighbours together by twos; one of the lat
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from skillstream.streaming.watch_values import count, number, shares
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """What was measured by a number of samples: means over its lines, or what the name says."""
 
     step: int  # of its last line
@@ -53,7 +51,7 @@ class Point:
         usage = later.usage or self.usage
         if self.usage and later.usage and len(self.usage) == len(later.usage):
             pairs = zip(self.usage, later.usage, strict=True)
-            usage = [round(_mean(*pair, weights) or 0.0, 4) for pair in pairs]
+            usage = [round(_mean(*pair, weights) or 0.0, 6) for pair in pairs]
         return Point(
             later.step,
             sum(weights),
@@ -97,8 +95,7 @@ class History:
         """
         now = f"{self._name}-{self._changes}"
         first = max(min(known, len(self._points)) - 1, 0) if epoch == now else 0
-        points = [astuple(point) for point in self._points[first:]]
-        return {"epoch": now, "first": first, "points": points}
+        return {"epoch": now, "first": first, "points": self._points[first:]}
 
     def _shorten(self) -> None:
         if self._whole:

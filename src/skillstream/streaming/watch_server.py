@@ -8,6 +8,7 @@ time, so that none of them keeps the others waiting.
 import ipaddress
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -124,7 +125,9 @@ class WatchServer(ThreadingMixIn, HTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up or is too slow is no event."""
+        """A client that hangs up or is too slow is no event; a mistake of this program is one."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
     def _read(self) -> None:
         while not self._ended.is_set():
@@ -142,7 +145,9 @@ class WatchServer(ThreadingMixIn, HTTPServer):
                 if candidate == last:
                     self.server_close()
                     tried = f"{port}" if port == last else f"any of {port} to {last}"
-                    message = f"--port: cannot listen on {tried} at {self.host}: {error.strerror}; name another"
+                    message = (
+                        f"--port: cannot listen on {tried} at {self.host}: {error.strerror}; name another"
+                    )
                     raise InputError(message) from error
             else:
                 return
@@ -151,7 +156,6 @@ class WatchServer(ThreadingMixIn, HTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request, and hangs up."""
 
-    server: WatchServer
     timeout = SLOWEST / 2
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "skillstream", ""
@@ -160,14 +164,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Send a part of the page, or what it shows."""
         if len(self.path) > LONGEST_TARGET:
             return self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+        server = self._watching
         named = self.headers.get_all("Host", [])
-        if len(named) != 1 or not self.server.answers(named[0].strip()):
-            return self.send_error(HTTPStatus.MISDIRECTED_REQUEST, f"this server is {self.server.url}")
+        if len(named) != 1 or not server.answers(named[0].strip()):
+            return self.send_error(HTTPStatus.MISDIRECTED_REQUEST, f"this server is {server.url}")
         path, _, query = self.path.partition("?")
         if path == _STATE:
             return self._send(HTTPStatus.OK, self._state(query), _JSON)
-        if path in self.server.parts and not query:
-            return self._send(HTTPStatus.OK, *self.server.parts[path])
+        if path in server.parts and not query:
+            return self._send(HTTPStatus.OK, *server.parts[path])
         return self.send_error(HTTPStatus.NOT_FOUND)
 
     do_HEAD = do_GET
@@ -184,8 +189,16 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Keep quiet: the page asks once a second."""
 
-    def _send(self, status: HTTPStatus, body: bytes, kind: str, extra: Mapping[str, str] | None = None) -> None:
+    @property
+    def _watching(self) -> WatchServer:
+        assert isinstance(self.server, WatchServer)
+        return self.server
+
+    def _send(
+        self, status: HTTPStatus, body: bytes, kind: str, extra: Mapping[str, str] | None = None
+    ) -> None:
         self.close_connection = True
+        self.request_version = self.protocol_version  # whatever was asked with, the headers must be there
         self.send_response(status)
         for name, value in {**_HEADERS, **(extra or {})}.items():
             self.send_header(name, value)
@@ -202,7 +215,8 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             asked = {}
         known = {name: _place(asked.get(name, [""])[0]) for name in ("whole", "latest")}
-        view = {"build": self.server.build, "colours": COLOURS, **self.server.watched.view(**known)}
+        server = self._watching
+        view = {"build": server.build, "colours": COLOURS, **server.watched.view(**known)}
         return json.dumps(view, allow_nan=False, separators=(",", ":")).encode()
 
 

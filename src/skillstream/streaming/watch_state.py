@@ -80,7 +80,7 @@ class Watched:
                     "word": self._health.word,
                     "said": self._health.said,
                 },
-                "status": None if self._status is None else _checked(self._status),
+                "status": self._status,
                 "checkpointed": self._checkpoint_time,
                 "reading": self._metrics.share_read if self._metrics.behind else None,
                 "damaged": {
@@ -102,7 +102,7 @@ class Watched:
         if status is None:
             self._health = watch_health.no_status(self._directory.is_dir(), self._damaged)
             return
-        self._status = status
+        self._status = _checked(status)
         lock, _ = read_record(self._directory / "lock")
         error = self._error() if status.get("state") == "failed" else None
         self._health = watch_health.judge(status, lock, time.time(), error)
@@ -138,7 +138,9 @@ class Watched:
 
     def _reject(self, line: dict[str, Any]) -> None:
         reason = words(line.get("reason"))
-        kind = re.sub(r"-?\d[\d.,eE+-]*", "…", reason)  # "action 17 is ..." is the reason of "action 18 is ..."
+        kind = re.sub(
+            r"-?\d[\d.,eE+-]*", "…", reason
+        )  # "action 17 is ..." is the reason of "action 18 is ..."
         if kind not in self._reasons and len(self._reasons) >= _REASONS:
             kind = _OTHER
         self._reasons[kind] += 1
@@ -165,13 +167,11 @@ def _recent(found: Any) -> dict[str, Any] | None:
     """The smoothed probabilities of the last samples, if they are all there."""
     if not isinstance(found, dict) or not isinstance(found.get("options"), list):
         return None
-    rows = [shares(row) for row in found["options"][-_MOST_RECENT:]]
-    wide = {len(row) for row in rows if row is not None}
-    if len(wide) != 1 or None in rows:
+    given, starts, first = found["options"], found.get("starts"), count(found.get("first"))
+    rows = [shares(row) for row in given[-_MOST_RECENT:]]
+    if None in rows or len({len(row) for row in rows if row}) != 1:
         return None
-    starts = found.get("starts")
-    known = isinstance(starts, list) and len(starts) == len(found["options"])
-    begun = [start is True for start in starts[-len(rows) :]] if known else [False] * len(rows)
-    first = count(found.get("first"))
-    cut = len(found["options"]) - len(rows)
-    return {"options": rows, "starts": begun, "first": None if first is None else first + cut}
+    if not isinstance(starts, list) or len(starts) != len(given):
+        starts = [False] * len(given)
+    begun = [start is True for start in starts[-len(rows) :]]
+    return {"options": rows, "starts": begun, "first": (first or 0) + len(given) - len(rows)}

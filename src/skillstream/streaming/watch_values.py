@@ -52,6 +52,7 @@ def words(value: Any, length: int = 200) -> str:
             return "?"
     cut = value[: length + 1]
     shown = "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in cut[:length]
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in cut[:length]
     )
     return shown + ("…" if len(cut) > length else "")

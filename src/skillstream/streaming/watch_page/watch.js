@@ -10,7 +10,7 @@ const plots = Object.fromEntries(
 );
 const points = { whole: { epoch: "", list: [] }, latest: { epoch: "", list: [] } };
 const COLUMNS = ["step", "lines", "overall", "recent", "lowest", "highest", "rate", "certificate", "memory", "usage"];
-let shown = "whole", view = null, build = null, failures = 0, timer = 0;
+let shown = "whole", view = null, build = null, failures = 0, timer = 0, asking = false;
 
 function put(node, text) {
   if (node.textContent !== text) node.textContent = text;
@@ -38,6 +38,8 @@ const column = (list, name) => list.map((point) => point[COLUMNS.indexOf(name)])
 // ---- asking
 
 async function ask() {
+  if (asking) return;
+  asking = true;
   clearTimeout(timer);
   const known = Object.entries(points).map(([name, { epoch, list }]) => `${name}=${epoch}.${list.length}`);
   try {
@@ -52,7 +54,7 @@ async function ask() {
     if (failures > 1) lose(error);
   }
   const wait = failures ? Math.min(1000 * failures, 5000) : document.hidden ? 5000 : view.reading === null ? 1000 : 300;
-  clearTimeout(timer);
+  asking = false;
   timer = setTimeout(ask, wait);
 }
 
