@@ -292,9 +292,8 @@ def test_a_damaged_status_leaves_the_last_that_was_whole(tmp_path):
     assert watched.view()["status"]["samples"] == 130_000
 
 
-def test_a_long_stream_is_told_in_few_points(tmp_path, monkeypatch):
+def test_a_long_stream_is_told_in_few_points(tmp_path):
     append(tmp_path, ({"step": i, "recent_log_likelihood": -1.0, "usage": [0.5, 0.5]} for i in range(20_000)))
-    monkeypatch.setattr("skillstream.streaming.watch_files.CHUNK", 1 << 20)
     view = told(tmp_path)
     assert POINTS / 2 <= len(view["whole"]["points"]) <= POINTS
     assert view["whole"]["points"][-1].step == 19_999

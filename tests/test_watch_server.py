@@ -216,7 +216,11 @@ def test_slow_clients_are_few_and_let_go(tmp_path, monkeypatch):
         for client in slow:
             with suppress(ConnectionError):
                 assert client.recv(100) == b""  # hung up on
-        assert ask(server)[0] == 200
+        until, status = time.monotonic() + 10, 0
+        while status != 200 and time.monotonic() < until:  # their threads end a little later
+            with suppress(ConnectionError):
+                status = ask(server)[0]
+        assert status == 200
 
 
 def test_a_port_in_use_makes_way_for_the_next(tmp_path):

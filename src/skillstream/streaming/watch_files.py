@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 LARGEST_RECORD = 8 << 20  # bytes of a file that is read whole
 LARGEST_LINE = 1 << 20
-CHUNK = 4 << 20  # bytes of a file of lines that are read at once
+CHUNK = 2 << 20  # bytes of a file of lines that are read at once
 
 
 def parse(data: bytes) -> dict[str, Any] | None:

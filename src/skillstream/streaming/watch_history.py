@@ -50,8 +50,8 @@ class Point(NamedTuple):
         weights = self.lines, later.lines
         usage = later.usage or self.usage
         if self.usage and later.usage and len(self.usage) == len(later.usage):
-            pairs = zip(self.usage, later.usage, strict=True)
-            usage = [round(_mean(*pair, weights) or 0.0, 6) for pair in pairs]
+            part = later.lines / sum(weights)
+            usage = [one + part * (other - one) for one, other in zip(self.usage, later.usage, strict=True)]
         return Point(
             later.step,
             sum(weights),
