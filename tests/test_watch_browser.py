@@ -160,7 +160,11 @@ def test_the_page_outlives_its_server(browser, tmp_path):  # noqa: F811
     shows(browser, "Lost the server", "#lost")
     write_status(tmp_path / "state", samples=150_000)
     append(tmp_path / "state", [{"step": 150_000, "recent_log_likelihood": -0.2345}])
-    with watching(tmp_path / "state", server.server_port):
+    with watching(tmp_path / "state", server.server_port) as server:
         shows(browser, "150,000", "#tiles")
         shows(browser, f"{MINUS}0.2345", "#likelihood")
         assert browser.execute_script("return document.getElementById('lost').hidden")
+        server.build = "that of a newer skillstream"
+        kind = "return performance.getEntriesByType('navigation')[0].type"
+        WebDriverWait(browser, 15, 0.05).until(lambda b: b.execute_script(kind) == "reload")
+        shows(browser, "150,000", "#tiles")

@@ -208,7 +208,7 @@ def test_slow_clients_are_few_and_let_go(tmp_path, monkeypatch):
     monkeypatch.setattr(watch_server, "MOST_CLIENTS", 3)
     with serving(WatchServer(Watched(tmp_path), port=0)) as server, ExitStack() as stack:
         address = ("127.0.0.1", server.server_port)
-        slow = [stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(3)]
+        slow = [stack.enter_context(socket.create_connection(address, timeout=4)) for _ in range(3)]
         slow[0].sendall(b"GET / HT")
         slow[1].sendall(b"GET /state HTTP/1.1\r\nX: ")
         with pytest.raises(ConnectionError):  # connections are taken in order: this is the fourth
