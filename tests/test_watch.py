@@ -151,7 +151,7 @@ def points(lines):
 
 @pytest.mark.parametrize("lines", [10, 40, 41, 1000, 1337])
 def test_a_history_of_any_length_keeps_its_means_and_extremes(lines):
-    fed = points([line for line in metrics(3, lines) if "event" not in line])
+    fed = points(metrics(3, lines))
     history = History(40, whole=True)
     for point in fed:
         history.add(point)
@@ -169,7 +169,7 @@ def test_a_history_of_any_length_keeps_its_means_and_extremes(lines):
 
 def test_the_latest_are_kept_as_they_are():
     history = History(40, whole=False)
-    fed = points([line for line in metrics(2, 500) if "event" not in line])
+    fed = points(metrics(2, 500))
     for point in fed:
         history.add(point)
     kept = history.since("", 0)["points"]
@@ -254,10 +254,19 @@ def test_what_is_in_a_state_directory(tmp_path):
     assert view["health"]["word"] == "running"
     assert abs(view["checkpointed"] - time.time()) < 60
     assert len(view["whole"]["points"]) == 400
-    assert view["events"] == [{"event": "drift", "step": 60_000, "details": "reaction faster forgetting"}]
+    assert view["events"] == [
+        {"event": "drift", "step": 60_000, "details": "usual -0.4537, block -1.348, reaction forget"}
+    ]
     assert view["rejects"]["reasons"][0] == ("action: … is outside … to …", 2)
     assert view["rejects"]["latest"][-1]["line"] == 91_266
     assert view["reading"] is None
+
+
+def test_an_event_with_no_numbers_is_no_point(tmp_path):
+    append(tmp_path, [{"step": 5, "rate": 1.0}, {"step": 7, "event": "restart", "why": "\x1b"}])
+    view = told(tmp_path)
+    assert [point.step for point in view["whole"]["points"]] == [5]
+    assert view["events"] == [{"event": "restart", "step": 7, "details": "why \\x1b"}]
 
 
 def test_a_directory_that_is_empty_filled_and_removed(tmp_path):

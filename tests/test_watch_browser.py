@@ -77,7 +77,7 @@ def test_the_page_follows_the_stream(browser, tmp_path, gone, size):  # noqa: F8
         ):
             shows(browser, words, "#tiles")
         shows(browser, "action: 18 is outside 0 to 1", "#latest-rejects")
-        shows(browser, "reaction faster forgetting", "#events")
+        shows(browser, "reaction forget", "#events")
         figures = drawn(browser)
         assert len(figures) == 6
         for left, right, height, shapes in figures.values():

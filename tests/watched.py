@@ -70,16 +70,9 @@ def metrics(options=3, lines=400, samples=120_000):
             "memory": 412_000_000 - int(9e7 * np.exp(-i / 20)),
             "usage": (waves / waves.sum()).tolist(),
         }
-        found.append(line)
         if i == lines // 2:
-            found.append(
-                {
-                    "step": line["step"],
-                    "seconds": line["seconds"],
-                    "event": "drift",
-                    "reaction": "faster forgetting",
-                }
-            )
+            line |= {"event": "drift", "usual": -0.4536791, "block": -1.348, "reaction": "forget"}
+        found.append(line)
     return found
 
 

@@ -1,1 +1,1 @@
-"""Streams that are left running: what writes them, and what watches."""
+"""A stream that can be left running: sources, the gate for bad lines, the state on disk, the loop."""

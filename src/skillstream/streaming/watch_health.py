@@ -7,7 +7,7 @@ from typing import Any
 
 from skillstream.streaming.watch_values import count, number, words
 
-SILENT_AFTER = 15.0  # seconds without a word from a writer that says it runs; it speaks once a second
+SILENT_AFTER = 30.0  # seconds without a word from a writer that says it runs; it speaks about once a second
 GONE_AFTER = 3.0  # its process may end just before its last word is read
 
 _SAID = {
@@ -80,7 +80,7 @@ def _silence(process: int | None, here: bool, lock: dict[str, Any] | None) -> st
     if not process:
         return "It said that it runs, but writes nothing any more."
     if here:
-        return f"Process {process} is there but writes nothing: it may be suspended, or wait for the disk."
+        return f"Process {process} is there but writes nothing: it may be suspended, or busy."
     where = words((lock or {}).get("host"), 80)
     return f"Process {process} on {where} writes nothing any more; whether it lives cannot be seen from here."
 

@@ -15,6 +15,19 @@ from skillstream.streaming.watch_values import count, number, shares, words
 POINTS, LATEST_POINTS = 2000, 600
 _EVENTS, _REJECTS, _REASONS, _MOST_RECENT = 200, 20, 50, 400
 _OTHER = "other reasons"
+_NUMBERS = {  # of every line of the metrics; what an event has beside these is its own
+    "event",
+    "step",
+    "seconds",
+    "log_likelihood",
+    "recent_log_likelihood",
+    "rate",
+    "certificate",
+    "impossible",
+    "rejected",
+    "memory",
+    "usage",
+}
 _MEASURED = {  # by name, the least it may be
     "began": 0.0,
     "updated": 0.0,
@@ -126,15 +139,16 @@ class Watched:
         point = Point.of(line)
         if point is None:
             return
-        if "event" not in line:
+        if any(part is not None for part in point[2:]):
             self._whole.add(point)
             self._latest.add(point)
+        if "event" not in line:
             return
         while self._events and self._events[-1]["step"] > point.step:
             self._events.pop()
-        beside = {name: part for name, part in line.items() if name not in ("event", "step", "seconds")}
-        details = ", ".join(f"{words(name, 40)} {words(part, 60)}" for name, part in list(beside.items())[:8])
-        self._events.append({"event": words(line["event"], 60), "step": point.step, "details": details})
+        beside = [f"{words(name, 40)} {_told(line[name])}" for name in line if name not in _NUMBERS][:8]
+        event = {"event": words(line["event"], 60), "step": point.step, "details": ", ".join(beside)}
+        self._events.append(event)
 
     def _reject(self, line: dict[str, Any]) -> None:
         reason = words(line.get("reason"))
@@ -157,6 +171,11 @@ def _checked(status: dict[str, Any]) -> dict[str, Any]:
     known["position"] = words(status["position"], 300) if status.get("position") is not None else None
     known["recent"] = _recent(status.get("recent"))
     return known
+
+
+def _told(value: Any) -> str:
+    """A field of an event, with no more digits than are read."""
+    return f"{value:.4g}" if isinstance(value, float) else words(value, 60)
 
 
 def _least(low: float | None) -> tuple[float, ...]:
