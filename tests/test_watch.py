@@ -235,6 +235,12 @@ def test_how_a_stream_is(gone, state, age, process, host, word):
         assert judge(last, None, 1e9).word == word
 
 
+def test_a_writer_that_adds_to_its_metrics_is_not_silent():
+    last = {"state": "running", "updated": 1e9 - 500, "pid": os.getpid()}
+    assert judge(last, None, 1e9, written=1e9 - 500).word == "silent"
+    assert judge(last, None, 1e9, written=1e9 - 5).word == "running"
+
+
 def test_why_a_stream_failed(tmp_path):
     write_state(tmp_path, state="failed")
     (tmp_path / "run.json").write_text(json.dumps({"results": {"error": "line 7: no\x1b action"}}))

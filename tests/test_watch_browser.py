@@ -1,6 +1,7 @@
 """The watch page in a browser: it follows the files, says when nobody writes, runs nothing that it shows."""
 
 import json
+import os
 import threading
 from contextlib import contextmanager
 
@@ -93,6 +94,7 @@ def test_the_page_follows_the_stream(browser, tmp_path, gone, size):  # noqa: F8
         shows(browser, f"{MINUS}0.1234", "#likelihood")
         shows(browser, "waiting", "#pill")
         write_status(directory, options=8, samples=130_000, pid=gone, updated=1.7e9)
+        os.utime(directory / "metrics.jsonl", (1.7e9, 1.7e9))
         shows(browser, "dead", "#pill")
         shows(browser, f"Process {gone} ended without a word", ".alarm")
         write_status(directory, options=8, samples=140_000)

@@ -41,7 +41,9 @@ def no_status(there: bool, damaged: bool) -> Health:
     )
 
 
-def judge(status: dict[str, Any], lock: dict[str, Any] | None, now: float, error: Any = None) -> Health:
+def judge(
+    status: dict[str, Any], lock: dict[str, Any] | None, now: float, written: float = 0.0, error: Any = None
+) -> Health:
     """How a stream is that last said `status`.
 
     Parameters
@@ -52,6 +54,8 @@ def judge(status: dict[str, Any], lock: dict[str, Any] | None, now: float, error
         What the lock file says of it: its process and machine.
     now
         The time, in Unix seconds.
+    written
+        When the writer last added to its metrics, which it may do more often than it tells its status.
     error
         What the run's record gives as the end's reason.
     """
@@ -65,7 +69,7 @@ def judge(status: dict[str, Any], lock: dict[str, Any] | None, now: float, error
         said += f" It says: {words(error, 400)}"
     if kind not in ("good", "wait"):
         return Health(kind, word, said)
-    age = now - (number(status.get("updated")) or 0.0)
+    age = now - max(number(status.get("updated")) or 0.0, written)
     process, here = count(status.get("pid")), _is_here(lock)
     if process and here and age > GONE_AFTER and not _is_alive(process):
         ended = f"Process {process} ended without a word: it was killed, or the machine was. {_AGAIN}"

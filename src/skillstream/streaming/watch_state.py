@@ -118,19 +118,22 @@ class Watched:
         self._status = _checked(status)
         lock, _ = read_record(self._directory / "lock")
         error = self._error() if status.get("state") == "failed" else None
-        self._health = watch_health.judge(status, lock, time.time(), error)
-        self._checkpoint_time = self._time_of_checkpoint(count(status.get("checkpoint")))
+        self._health = watch_health.judge(
+            status, lock, time.time(), self._time_of("metrics.jsonl") or 0.0, error
+        )
+        checkpoint = count(status.get("checkpoint"))
+        name = None if checkpoint is None else f"checkpoints/checkpoint-{checkpoint:015}.safetensors"
+        self._checkpoint_time = None if name is None else self._time_of(name)
 
     def _error(self) -> Any:
         record, _ = read_record(self._directory / "run.json")
         results = (record or {}).get("results")
         return results.get("error") if isinstance(results, dict) else None
 
-    def _time_of_checkpoint(self, samples: int | None) -> float | None:
-        if samples is None:
-            return None
+    def _time_of(self, name: str) -> float | None:
+        """When a file was last written to."""
         try:
-            return (self._directory / "checkpoints" / f"checkpoint-{samples:015}.safetensors").stat().st_mtime
+            return (self._directory / name).stat().st_mtime
         except OSError:
             return None
 

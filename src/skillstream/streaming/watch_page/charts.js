@@ -168,7 +168,7 @@ export class Plot {
       parts.push(shape("text", { x: left - 7, y: y(tick) + 4, "text-anchor": "end" }, model.yFormat(tick)));
     }
     let free = -Infinity;
-    for (const tick of ticks(this.first, this.last, Math.max(2, Math.floor((width - left) / 72)), 1)) {
+    for (const tick of ticks(this.first, this.last, Math.max(3, Math.floor((width - left) / 72)), 1)) {
       const words = model.xFormat(tick);
       const half = (words.length * LETTER) / 2;
       const at = Math.min(x(tick), width - half);

@@ -105,8 +105,10 @@ function show() {
   facts(status ?? {});
 }
 
+// The metrics may be ahead of the status.
 function samples() {
-  return view.status?.samples ?? points.whole.list.at(-1)?.[0] ?? null;
+  const counted = [view.status?.samples, points.whole.list.at(-1)?.[0]].filter(words.known);
+  return counted.length ? Math.max(...counted) : null;
 }
 
 function beside(status, health) {
