@@ -40,7 +40,7 @@ def browser(tmp_path_factory):
     driver.quit()
 
 
-def look(browser, path, size, scheme="light"):
+def look(browser, url, size, scheme="light"):
     """Open a page in a window of a size; headless Chromium makes no real one as narrow as a phone."""
     width, height = SIZES[size]
     shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
@@ -48,12 +48,12 @@ def look(browser, path, size, scheme="light"):
     chosen = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", chosen)
     browser.get_log("browser")
-    browser.get(path.as_uri())
+    browser.get(url)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_report_in_a_browser(browser, told, size):  # noqa: F811
-    look(browser, told.path, size)
+    look(browser, told.path.as_uri(), size)
     assert browser.get_log("browser") == []
     assert browser.execute_script("return document.title").startswith("2 options learnt from hidden-goal")
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
@@ -80,7 +80,7 @@ def test_a_report_in_a_browser(browser, told, size):  # noqa: F811
 def test_a_report_follows_the_readers_colours(browser, told):  # noqa: F811
     colours = {}
     for scheme in ("light", "dark"):
-        look(browser, told.path, "desk", scheme)
+        look(browser, told.path.as_uri(), "desk", scheme)
         colours[scheme] = browser.execute_script(
             """const text = document.querySelector('svg[role=img] text');
             return [getComputedStyle(document.body).backgroundColor, getComputedStyle(text).fill]"""

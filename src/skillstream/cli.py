@@ -14,6 +14,7 @@ from skillstream.commands.fit import Fit
 from skillstream.commands.report import Report
 from skillstream.commands.segment import Segment
 from skillstream.commands.stream import Stream
+from skillstream.commands.watch import Watch
 from skillstream.errors import SkillstreamError
 
 COMMANDS = {
@@ -21,6 +22,7 @@ COMMANDS = {
     "collect": Collect,
     "fit": Fit,
     "stream": Stream,
+    "watch": Watch,
     "segment": Segment,
     "evaluate": Evaluate,
     "report": Report,
