@@ -140,3 +140,31 @@ def test_steps_that_are_not_there_are_not_located():
 
 def test_actions_not_recorded_show():
     assert "1 not recorded" in repr(ss.Demonstrations([0, 1], [0, 1], action_mask=[True, False]))
+
+
+def test_the_first_steps_are_cut_within_an_episode(demos):
+    for steps in (1, 4, demos.num_steps, demos.num_steps + 9):
+        first = demos.head(steps)
+        assert first.num_steps == min(steps, demos.num_steps)
+        np.testing.assert_array_equal(first.actions, demos.actions[:steps])
+        np.testing.assert_array_equal(first.episode_starts, demos.episode_starts[:steps])
+
+
+def test_gaps_cut_episodes():
+    demos = ss.Demonstrations(np.arange(6), np.zeros(6, int), episode_lengths=[4, 2], rewards=np.arange(6.0))
+    kept = demos.where(np.array([True, False, True, True, True, True]))
+    assert kept.observations.tolist() == [0, 2, 3, 4, 5]
+    assert kept.episode_lengths.tolist() == [1, 2, 2]
+    assert kept.rewards.tolist() == [0, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("marks", [[1, 0, 1], [True], [False, False, False]])
+def test_marks_that_choose_nothing_are_refused(marks):
+    with pytest.raises(ss.InputError, match="steps: "):
+        ss.Demonstrations([0, 1, 2], [0, 0, 0]).where(np.array(marks))
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.5, True])
+def test_a_head_of_no_steps_is_refused(steps):
+    with pytest.raises(ss.InputError, match="steps: must be a whole number"):
+        ss.Demonstrations([0, 1, 2], [0, 0, 0]).head(steps)

@@ -169,6 +169,27 @@ def test_the_gradient_over_blocks_is_that_of_the_whole(case, form, size, used):
         np.testing.assert_allclose(other, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_divergence_at_one_row_is_taken_there_alone(case, form):
+    model, samples = case
+    penalties = ss.Penalties(balance=0.7, variance=0.3, divergence=0.2, divergence_form=form)
+    newest = 3
+    pairs = np.zeros_like(samples.pairs)
+    pairs[newest] = 1.0
+    with jax.enable_x64(True):
+        parts, rows = split(model), len(samples.states)
+        given = samples._replace(pairs=pairs)
+        padded = WeightedSamples(
+            *(jnp.asarray(np.pad(x, [(0, 512 - rows)] + [(0, 0)] * (x.ndim - 1))) for x in given)
+        )
+        gradients = [
+            full_gradient(parts, padded, jnp.int32(rows), penalties, *where)(parts.parameters)
+            for where in ((), (jnp.int32(newest),))
+        ]
+    for everywhere, there in zip(*map(jax.tree.leaves, gradients), strict=True):
+        np.testing.assert_allclose(there, everywhere, rtol=1e-9, atol=1e-12)
+
+
 def test_without_means_only_q_and_divergence_count(case):
     model, samples = case
     penalties = ss.Penalties(divergence=0.5)

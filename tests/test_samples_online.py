@@ -277,3 +277,29 @@ def test_no_step_of_a_stream_of_chance_is_not_finite(demos):
         learner.partial_fit(wild, rng.integers(0, 2, 300))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(learner.policy))
     assert np.isfinite(learner.log_likelihood)
+
+
+def test_settings_that_differ_in_numbers_only_share_a_program():
+    """Another seed, start or window must not compile the loop anew."""
+    from jax import monitoring
+
+    compiled = []
+
+    def listen(name, seconds, **_):
+        compiled.append(name)
+
+    rng = np.random.default_rng(0)
+    seen, done = rng.normal(size=(40, 2)), rng.integers(0, 3, 40)
+
+    def learn(**settings):
+        config = ss.OnlineConfig(steps=2, **settings)
+        return ss.OnlineLearner(ss.OptionPolicy.neural(2, 2, 3, 0), config).partial_fit(seen, done)
+
+    learn(seed=0, min_samples=5)
+    monitoring.register_event_duration_secs_listener(listen)
+    try:
+        learn(seed=1, min_samples=9, weights="uniform")
+        assert not [name for name in compiled if "backend_compile" in name]
+    finally:
+        monitoring.clear_event_listeners()
+    learn(seed=0, min_samples=5)

@@ -12,6 +12,7 @@ from skillstream.commands.demo import Demo
 from skillstream.commands.evaluate import Evaluate
 from skillstream.commands.fit import Fit
 from skillstream.commands.report import Report
+from skillstream.commands.reproduce import Reproduce
 from skillstream.commands.segment import Segment
 from skillstream.commands.stream import Stream
 from skillstream.commands.watch import Watch
@@ -26,6 +27,7 @@ COMMANDS = {
     "segment": Segment,
     "evaluate": Evaluate,
     "report": Report,
+    "reproduce": Reproduce,
 }
 
 

@@ -156,12 +156,38 @@ class Demonstrations:
             raise InputError(f"episodes: {episodes!r} chooses none of the {self.num_episodes} episodes")
         offsets = self._offsets()
         rows = np.concatenate([np.arange(int(offsets[e]), int(offsets[e + 1])) for e in chosen])
-        columns: dict[str, Any] = {
-            field.name: None if getattr(self, field.name) is None else getattr(self, field.name)[rows]
-            for field in fields(self)
-            if field.name != "episode_lengths"
-        }
-        return Demonstrations(episode_lengths=self.episode_lengths[chosen], **columns)
+        return self._rows(rows, self.episode_lengths[chosen])
+
+    def head(self, steps: int) -> "Demonstrations":
+        """The first steps; the last episode is cut where they run out.
+
+        Examples
+        --------
+        >>> Demonstrations([0, 1, 2, 0, 1], [1, 1, 0, 1, 0], episode_lengths=[3, 2]).head(4).episode_lengths
+        array([3, 1])
+        """
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+            raise InputError(f"steps: must be a whole number from 1, found {steps!r}")
+        return self.where(np.arange(self.num_steps) < steps)
+
+    def where(self, steps: np.ndarray) -> "Demonstrations":
+        """The steps that are marked True; an episode with a gap becomes several.
+
+        Examples
+        --------
+        >>> demos = Demonstrations([0, 1, 2, 0, 1], [1, 1, 0, 1, 0], episode_lengths=[3, 2])
+        >>> demos.where(demos.observations != 1).episode_lengths
+        array([1, 1, 1])
+        """
+        marks = np.asarray(steps)
+        if marks.dtype != bool or marks.shape != (self.num_steps,):
+            found = f"{marks.dtype} {list(marks.shape)}"
+            raise InputError(f"steps: must be {self.num_steps} booleans, one a step, found {found}")
+        rows = np.flatnonzero(marks)
+        if len(rows) == 0:
+            raise InputError("steps: marks none of the steps")
+        starts = np.flatnonzero(self.episode_starts[rows] | np.append(True, np.diff(rows) > 1))
+        return self._rows(rows, np.diff(np.append(starts, len(rows))))
 
     def split(self, fraction: float, seed: int = 0) -> tuple["Demonstrations", "Demonstrations"]:
         """Two data sets: about `fraction` of the episodes, drawn at random, and the others.
@@ -198,6 +224,15 @@ class Demonstrations:
                 raise InputError(f"{field.name}: the parts hold columns of different kinds or sizes")
             columns[field.name] = np.concatenate(values)
         return Demonstrations(**columns)
+
+    def _rows(self, rows: np.ndarray, episode_lengths: np.ndarray) -> "Demonstrations":
+        """These steps, of episodes of these lengths."""
+        columns: dict[str, Any] = {
+            field.name: None if getattr(self, field.name) is None else getattr(self, field.name)[rows]
+            for field in fields(self)
+            if field.name != "episode_lengths"
+        }
+        return Demonstrations(episode_lengths=episode_lengths, **columns)
 
     def _offsets(self) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(self.episode_lengths)])

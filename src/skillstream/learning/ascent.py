@@ -1,6 +1,8 @@
 """Gradient steps on the objective, inside compiled functions: full, over all samples, or by mini-batches."""
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,11 +14,12 @@ from jax import lax
 from jaxtyping import Array, Bool, Int
 
 from skillstream.learning.config import Penalties
-from skillstream.learning.objective import block_objective, selection_means
+from skillstream.learning.objective import block_objective, penalised_divergence, selection_means
 from skillstream.policies.protocol import ConditionalModel, WeightedSamples
 
 # Samples whose gradient is taken in one go: few, so that little is done in vain for the last ones; or,
-# where there are many, enough of them that XLA spreads the work over the cores (a fifth faster on two).
+# where there are many, enough of them that XLA spreads the work over the cores (a fifth faster on two; on
+# one, where they no longer fit into its cache, they take half as long again).
 BLOCK = 256
 _LARGE = 2048
 
@@ -61,16 +64,29 @@ def rows_for(count: int) -> int:
 
 
 def _has_large_blocks(samples: WeightedSamples) -> bool:
-    return len(samples.states) % _LARGE == 0
+    return len(samples.states) % _LARGE == 0 and _threads() > 1
+
+
+@lru_cache
+def _threads() -> int:
+    """How many threads XLA has: as many as `NPROC` says, or one a core that this process may use."""
+    told = os.environ.get("NPROC", "")
+    return int(told) if told.isdecimal() else len(os.sched_getaffinity(0))
 
 
 def full_gradient(
-    parts: Split, samples: WeightedSamples, used: Int[Array, ""], penalties: Penalties
+    parts: Split,
+    samples: WeightedSamples,
+    used: Int[Array, ""],
+    penalties: Penalties,
+    newest: Int[Array, ""] | None = None,
 ) -> Callable[[Any], Any]:
     """The gradient of minus the objective over the first `used` samples, as a function of parameters.
 
     There are `rows_for` as many rows; those past `used` weigh nothing, and their blocks are not visited.
+    `newest` says that this row alone has a weight in L_KL, which is then computed there and nowhere else.
     """
+    everywhere = penalties if newest is None else replace(penalties, divergence=0.0)
     # A large block takes as long as six or seven small ones.
     large = (used + 2 * BLOCK) // _LARGE if _has_large_blocks(samples) else jnp.zeros_like(used)
     small = large * (_LARGE // BLOCK), (used + (BLOCK - 1)) // BLOCK
@@ -95,13 +111,17 @@ def full_gradient(
         if penalties.balance or penalties.variance:
             zero = jnp.zeros(model.num_options, samples.states.dtype)
             means = sum_over_blocks(lambda block: selection_means(model, block), zero)
-        zero = jax.tree.map(jnp.zeros_like, parameters)
-        return sum_over_blocks(
-            lambda block: jax.grad(lambda p: -block_objective(parts.join(p), block, penalties, means))(
+        total = sum_over_blocks(
+            lambda block: jax.grad(lambda p: -block_objective(parts.join(p), block, everywhere, means))(
                 parameters
             ),
-            zero,
+            jax.tree.map(jnp.zeros_like, parameters),
         )
+        if newest is None or not penalties.divergence:
+            return total
+        row = jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, newest), samples)
+        apart = jax.grad(lambda p: -penalised_divergence(parts.join(p), row, penalties))(parameters)
+        return jax.tree.map(jnp.add, total, apart)
 
     return gradient
 

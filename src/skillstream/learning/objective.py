@@ -75,6 +75,14 @@ def block_objective(
     return total
 
 
+def penalised_divergence(
+    model: ConditionalModel, samples: WeightedSamples, penalties: Penalties
+) -> Float[Array, ""]:
+    """lambda_KL L_KL of these samples alone."""
+    said = model.conditionals(samples.observations)
+    return penalties.divergence * _divergence(said, samples, penalties.divergence_form)
+
+
 def _auxiliary(said: Conditionals, samples: WeightedSamples) -> Float[Array, ""]:
     return (
         _cross(samples.switches, said.selection)

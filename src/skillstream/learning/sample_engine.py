@@ -20,6 +20,7 @@ from skillstream.learning.sample_stream import (
     SampleState,
     Store,
     advance,
+    compiled_for,
     deepen,
     new_state,
     rescale,
@@ -92,9 +93,9 @@ class SampleEngine:
         assert self.state is not None
         with jax.enable_x64(True):
             count, tolerance = np.array(len(rows), np.int32), np.array(self._tolerance())
-            fixed = Fixed(
-                self.model, self.start.initial, samples, count, tolerance, self.optimiser, self.config
-            )
+            seed = np.array(self.config.seed)
+            given = (self.model, self.start.initial, samples, count, tolerance, seed)
+            fixed = Fixed(*given, self.optimiser, compiled_for(self.config))
             self.state, report, must_grow = advance(fixed, self.state)
             self.learnt = None
             if must_grow:

@@ -112,8 +112,15 @@ class Fixed(NamedTuple):
     samples: Samples
     steps: Int[np.ndarray, ""]  # how many of the samples to take in
     tolerance: Float[np.ndarray, ""]
+    seed: Int[np.ndarray, ""]
     optimiser: optax.GradientTransformation
-    config: OnlineConfig
+    config: OnlineConfig  # as `compiled_for` gives it
+
+
+def compiled_for(config: OnlineConfig) -> OnlineConfig:
+    """What the loop is compiled for; settings that only differ in the rest share a program."""
+    kept = ("pseudo_count", "steps", "batch_size", "penalties", "keep_optimiser")
+    return OnlineConfig(**{name: getattr(config, name) for name in kept})
 
 
 @eqx.filter_jit(donate="all-except-first")
@@ -123,7 +130,7 @@ def advance(fixed: Fixed, state: SampleState):
     Returns the state; how many samples were taken, were impossible, had their M-step refused, and the
     first of these; and whether the window must grow.
     """
-    model, mu, samples, steps, tolerance, optimiser, config = fixed
+    model, mu, samples, steps, tolerance, seed, optimiser, config = fixed
     parts = split(model)
     inputs = Samples(*(jnp.asarray(column) for column in samples))
     size = state.queue.row.size
@@ -139,7 +146,7 @@ def advance(fixed: Fixed, state: SampleState):
         state, possible = _push(state, jax.tree.map(lambda x: x[i], said), inputs, i, jnp.asarray(mu))
         moving, ok = lax.cond(
             inputs.due[i],
-            lambda: _m_step(state, parts, inputs, i, optimiser, config),
+            lambda: _m_step(state, parts, inputs, i, seed, optimiser, config),
             lambda: (state.moving, jnp.array(True)),
         )
         said = lax.cond(inputs.due[i], lambda: potentials(moving), lambda: said)
@@ -192,7 +199,7 @@ def _push(state: SampleState, said: Potentials, samples: Samples, i, mu):
     return state._replace(window=window, queue=queue, used=used, totals=totals), possible
 
 
-def _m_step(state: SampleState, parts: Split, inputs: Samples, i, optimiser, config: OnlineConfig):
+def _m_step(state: SampleState, parts: Split, inputs: Samples, i, seed, optimiser, config: OnlineConfig):
     """The paper's M-step over everything seen, in closed form or by gradient steps; whether it was kept."""
     samples, total = weighted(state, parts, inputs.row[i], inputs.recorded[i])
     before = state.moving
@@ -204,8 +211,9 @@ def _m_step(state: SampleState, parts: Split, inputs: Samples, i, optimiser, con
         return Moving(split(better).parameters, before.optimiser), jnp.array(True)
     if not config.keep_optimiser:
         before = before._replace(optimiser=optimiser.init(before.parameters))
-    gradient, size = full_gradient(parts, samples, state.used, config.penalties), config.batch_size
-    key = jax.random.fold_in(jax.random.key(config.seed), inputs.time[i])
+    gradient = full_gradient(parts, samples, state.used, config.penalties, inputs.row[i])
+    size = config.batch_size
+    key = jax.random.fold_in(jax.random.key(seed), inputs.time[i])
 
     def step(n, moving):
         if size is None:

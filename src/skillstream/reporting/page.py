@@ -119,6 +119,11 @@ def heading(words: str) -> str:
     return f"<h3>{text(words)}</h3>"
 
 
+def folded(heading: str, content: str) -> str:
+    """A piece that is shown on demand, and on paper."""
+    return f"<details><summary>{text(heading)}</summary>{content}</details>"
+
+
 def beside(left: str, right: str) -> str:
     """Two pieces side by side, or one below the other where there is no room."""
     return f'<div class="beside"><div>{left}</div><div>{right}</div></div>'
