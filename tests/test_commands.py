@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 import skillstream as ss
 from skillstream.cli import COMMANDS, main
 from skillstream.runs import RunDirectory
+from skillstream.streaming.progress import load_learner
 
 QUICK = ["--iterations", "4", "--starts", "1"]
 
@@ -121,8 +123,8 @@ def interrupt_after(monkeypatch, times):
 
     def interrupted(self, step, **numbers):
         logged.append(step)
-        if len(logged) > times:
-            raise KeyboardInterrupt
+        if len(logged) == times + 1:
+            signal.raise_signal(signal.SIGINT)
         log(self, step, **numbers)
 
     monkeypatch.setattr(RunDirectory, "log", interrupted)
@@ -144,10 +146,11 @@ def test_an_interrupted_stream_is_saved_and_goes_on_from_the_next_sample(capsys,
     made = run(capsys, "collect", "hidden-goal", "--steps", "900")
     flags = ["stream", made["run"], "--min-samples", "100"]
     with monkeypatch.context() as patch:
-        interrupt_after(patch, 2)
+        interrupt_after(patch, 0)
         cut = run(capsys, *flags, code=130)
     assert 0 < cut["samples"] < 900
     rest = run(capsys, *flags, "--resume", cut["run"])
+    assert rest["run"] == cut["run"]
     whole = run(capsys, *flags)
     assert rest["samples"] == whole["samples"] == 900
     assert rest["predictive_log_likelihood"] == whole["predictive_log_likelihood"]
@@ -170,7 +173,7 @@ def test_a_stream_keeps_what_it_learnt_before_a_bad_episode(capsys, tmp_path):
     assert "episode 1 of grow.csv: observations: step 0 holds 7" in said
     assert "--states" in said
     assert RunDirectory.open(tmp_path / "kept").record["state"] == "failed"
-    assert ss.OnlineLearner.load(tmp_path / "kept" / "learner").num_samples == 2
+    assert load_learner(tmp_path / "kept").num_samples == 2
     assert run(capsys, "stream", "grow.csv", "--states", "8")["samples"] == 3
 
 

@@ -22,7 +22,12 @@ GOOD = {
     "no action": (TABLES, b'{"observation": 4}', [4], [0]),
     "spaces about it": (TABLES, b'  {"observation": 4, "action": 2} \r', [4], [2]),
     "an episode": (TABLES, b'{"observations": [0, 1], "actions": [2, null]}', [0, 1], [2, 0]),
-    "what is not read": (TABLES, b'{"observation": 1, "action": 0, "reward": NULL}'.replace(b"NULL", b'"x"'), [1], [0]),
+    "what is not read": (
+        TABLES,
+        b'{"observation": 1, "action": 0, "reward": NULL}'.replace(b"NULL", b'"x"'),
+        [1],
+        [0],
+    ),
     "numbers": (NUMBERS, b'{"observation": [1, 0.5], "action": 2}', [[1, 0.5]], [2]),
     "several": (SEVERAL, b'{"observation": [1, 0.5], "action": [2, 1]}', [[1, 0.5]], [[2, 1]]),
     "a torque": (TORQUES, b'{"observation": [1, 0.5], "action": -0.5}', [[1, 0.5]], [[-0.5]]),
@@ -30,36 +35,72 @@ GOOD = {
 }
 BAD = {
     "not JSON": (TABLES, b'{"observation": 4, "acti', "malformed: not JSON"),
-    "two in a line": (TABLES, b'{"observation": 4, "action": 2}{"observation": 4, "action": 2}', "malformed: not one"),
+    "two in a line": (
+        TABLES,
+        b'{"observation": 4, "action": 2}{"observation": 4, "action": 2}',
+        "malformed: not one",
+    ),
     "no object": (TABLES, b"[1, 2]", "malformed: must be an object"),
     "no text": (TABLES, b'{"observation": "\xff"}', "malformed: not UTF-8"),
     "too deep": (TABLES, b'{"observation": ' + 100_000 * b"[", "malformed: nested too deeply"),
     "too many digits": (TABLES, b'{"observation": ' + 5000 * b"1" + b"}", "malformed: "),
-    "another key": (TABLES, b'{"observation": 1, "action": 0, "acton": 1}', "wrong type: 'acton' is not known"),
+    "another key": (
+        TABLES,
+        b'{"observation": 1, "action": 0, "acton": 1}',
+        "wrong type: 'acton' is not known",
+    ),
     "no observation": (TABLES, b'{"action": 0}', "wrong type: 'observation' is missing"),
-    "a float": (TABLES, b'{"observation": 1.0, "action": 0}', "wrong type: observation: must be a whole number"),
+    "a float": (
+        TABLES,
+        b'{"observation": 1.0, "action": 0}',
+        "wrong type: observation: must be a whole number",
+    ),
     "true": (TABLES, b'{"observation": true, "action": 0}', "wrong type: observation"),
     "text": (TABLES, b'{"observation": "1", "action": 0}', "wrong type: observation"),
     "a list": (TABLES, b'{"observation": [1], "action": 0}', "wrong type: observation"),
-    "a far state": (TABLES, b'{"observation": 5, "action": 0}', "out of space: observation: 5 is not among the 5"),
+    "a far state": (
+        TABLES,
+        b'{"observation": 5, "action": 0}',
+        "out of space: observation: 5 is not among the 5",
+    ),
     "below zero": (TABLES, b'{"observation": -1, "action": 0}', "out of space: observation"),
-    "beyond 64 bits": (TABLES, b'{"observation": 99999999999999999999, "action": 0}', "out of space: observation"),
+    "beyond 64 bits": (
+        TABLES,
+        b'{"observation": 99999999999999999999, "action": 0}',
+        "out of space: observation",
+    ),
     "a far action": (TABLES, b'{"observation": 0, "action": 3}', "out of space: action"),
     "NaN": (NUMBERS, b'{"observation": [NaN, 0.5], "action": 0}', "malformed: NaN is no number"),
     "infinity": (NUMBERS, b'{"observation": [1e999, 0.5], "action": 0}', "out of space: observation"),
-    "huge": (NUMBERS, b'{"observation": [' + 400 * b"1" + b', 0.5], "action": 0}', "out of space: observation"),
-    "too few": (NUMBERS, b'{"observation": [0.5], "action": 0}', "inconsistent shape: observation: must be 2"),
+    "huge": (
+        NUMBERS,
+        b'{"observation": [' + 400 * b"1" + b', 0.5], "action": 0}',
+        "out of space: observation",
+    ),
+    "too few": (
+        NUMBERS,
+        b'{"observation": [0.5], "action": 0}',
+        "inconsistent shape: observation: must be 2",
+    ),
     "a deeper list": (NUMBERS, b'{"observation": [[0.5], 1], "action": 0}', "wrong type: observation"),
     "true among numbers": (NUMBERS, b'{"observation": [0.5, true], "action": 0}', "wrong type: observation"),
     "too few choices": (SEVERAL, b'{"observation": [1, 2], "action": [2]}', "inconsistent shape: action"),
     "a far choice": (SEVERAL, b'{"observation": [1, 2], "action": [2, 2]}', "out of space: action"),
-    "ragged": (TABLES, b'{"observations": [0, 1], "actions": [2]}', "inconsistent shape: found 2 observations"),
+    "ragged": (
+        TABLES,
+        b'{"observations": [0, 1], "actions": [2]}',
+        "inconsistent shape: found 2 observations",
+    ),
     "an empty episode": (TABLES, b'{"observations": [], "actions": []}', "inconsistent shape"),
     "bad within": (TABLES, b'{"observations": [0, 9], "actions": [2, 2]}', "out of space: .* .in its step 1"),
     "no list": (TABLES, b'{"observations": 3, "actions": [2]}', "wrong type: observations and actions"),
     "an odd episode": (TABLES, b'{"episode": [1], "observation": 0, "action": 0}', "wrong type: episode"),
     "an odd mask": (TABLES, b'{"observation": 0, "action": 0, "action_mask": 1}', "wrong type: action_mask"),
-    "too long": (TABLES, b'{"observation": 0, "action": 0' + 200_000 * b" " + b"}", "too long: more than 150000 bytes"),
+    "too long": (
+        TABLES,
+        b'{"observation": 0, "action": 0' + 200_000 * b" " + b"}",
+        "too long: more than 150000 bytes",
+    ),
 }
 
 
@@ -85,7 +126,7 @@ def test_what_is_no_sample_is_left_out_and_says_why(kind):
     for around in ([], [good], 3 * [good]):
         parsed = parse([*around, line, *around], space)
         assert len(parsed.batch) == 2 * len(around)
-        (place, said), = parsed.rejected
+        ((place, said),) = parsed.rejected
         assert place == len(around)
         assert re.match(reason, said)
 
@@ -125,7 +166,10 @@ def test_episodes_begin_where_their_names_change():
 
     step = {"observation": 0, "action": 0}
     assert starts(step, step) == ([False, False], None)
-    assert starts({**step, "episode": 3}, {**step, "episode": 3}, {**step, "episode": "b"}) == ([True, False, True], "b")
+    assert starts({**step, "episode": 3}, {**step, "episode": 3}, {**step, "episode": "b"}) == (
+        [True, False, True],
+        "b",
+    )
     assert starts({**step, "episode": 3}, step, name=3) == ([False, False], 3)
     whole = {"observations": [0, 1], "actions": [0, 1]}
     assert starts(whole, step, step) == ([True, False, True, False], None)

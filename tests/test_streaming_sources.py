@@ -106,7 +106,10 @@ def test_the_first_lines_wait_until_there_are_enough(tmp_path):
 
 
 def test_first_lines_that_tell_nothing_are_refused():
-    for line, match in ((b'{"observation": 1}', "no action"), (b'{"observation": 10000, "action": 0}', "--states")):
+    for line, match in (
+        (b'{"observation": 1}', "no action"),
+        (b'{"observation": 10000, "action": 0}', "--states"),
+    ):
         with pytest.raises(InputError, match=match):
             LineSource(streams.Told(streams.text([line]))).first()
     known = LineSource(streams.Told(streams.text([line])), states=20_000)
@@ -292,5 +295,8 @@ def test_steps_of_a_data_set_that_are_in_no_table(tmp_path, strict):
         with pytest.raises(InputError, match="episode 1 of .*: observations: step 0 holds 9"):
             source.take(10)
     else:
-        assert [(reject.line, reject.text) for reject in source.take(10).rejects] == [(3, "9, 1"), (4, "2, 7")]
+        assert [(reject.line, reject.text) for reject in source.take(10).rejects] == [
+            (3, "9, 1"),
+            (4, "2, 7"),
+        ]
         assert source.take(10) is None

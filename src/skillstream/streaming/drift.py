@@ -42,6 +42,7 @@ class Drift:
         if self.blocks >= _WARM_UP:
             spread = max(sqrt(self.variance), _LEAST_SPREAD)
             below = min((self.mean - log_likelihood) / spread, _CAP)
+            log_likelihood = self.mean - below * spread  # what is far below is not taken for usual
             self.shortfall = max(0.0, self.shortfall + below - _ALLOWANCE)
             if self.shortfall > _ALARM:
                 self.blocks, self.mean, self.variance, self.shortfall = 0, 0.0, 0.0, 0.0
