@@ -1,4 +1,4 @@
-"""Streams for tests: lines, byte sources that give what they are told, services on small state directories."""
+"""Streams for tests: lines, sources that give what they are told, services on small state directories."""
 
 import json
 import os

@@ -177,6 +177,43 @@ def test_a_stream_keeps_what_it_learnt_before_a_bad_episode(capsys, tmp_path):
     assert run(capsys, "stream", "grow.csv", "--states", "8")["samples"] == 3
 
 
+def test_a_stream_goes_on_in_its_state_directory(capsys):
+    def lines(first, last):
+        return "".join(
+            f'{{"episode": {i // 20}, "observation": {i % 7}, "action": {i % 3}}}\n'
+            for i in range(first, last)
+        )
+
+    flags = ["--state", "live", "--once", "--first-lines", "50"]
+    Path("log.jsonl").write_text(lines(0, 300) + '{"observation": -1}\n')
+    assert run(capsys, "stream", "log.jsonl", *flags)["samples"] == 300
+    with Path("log.jsonl").open("a") as file:
+        file.write(lines(300, 500))
+    more = run(capsys, "stream", "log.jsonl", *flags)
+    assert (more["samples"], more["rejected"], more["run"]) == (500, 1, "live")
+    whole = run(capsys, "stream", "log.jsonl", "--first-lines", "50")
+    assert whole["run"] == "runs/stream-log"
+    assert whole["predictive_log_likelihood"] == more["predictive_log_likelihood"]
+    assert main(["stream", "log.jsonl", *flags]) == 0
+    said = capsys.readouterr()
+    assert "1 left out (see live/rejects.jsonl)" in said.out
+    assert "going on after 500 samples" in said.err
+    assert "give one of the two" in fails(capsys, "stream", "log.jsonl", "--state", "a", "--output", "b")
+    assert "line 301: out of space" in fails(capsys, "stream", "log.jsonl", "--strict", "--first-lines", "50")
+    for flag in ("--keep", "--checkpoint-every", "--first-lines", "--checkpoint-seconds"):
+        assert f"{flag}: must be" in fails(capsys, "stream", "log.jsonl", flag, "0")
+
+
+def test_a_stream_from_a_live_world(capsys):
+    flags = ["stream", "gym:hidden-goal?seed=1", "--state", "live", "--samples"]
+    assert [run(capsys, *flags, samples)["samples"] for samples in ("150", "400")] == [150, 400]
+    again = run(capsys, "stream", "gym:hidden-goal?seed=1", "--samples", "400")
+    assert again["run"] == "runs/stream-hidden-goal"
+    kept, anew = (load_learner(Path(folder)) for folder in ("live", again["run"]))
+    assert kept.log_likelihood == anew.log_likelihood
+    assert run(capsys, "evaluate", "live", "--episodes", "2")["task"] == "hidden-goal"
+
+
 def test_a_run_that_fails_says_so(capsys, tmp_path):
     run(capsys, "collect", "hidden-goal", "--steps", "30")
     run(capsys, "collect", "cart-pole", "--steps", "30")

@@ -138,6 +138,33 @@ def test_abandoned_between_steps_and_cut_in_batches_of_any_size(tmp_path, log, w
     assert streams.bits(load_learner(tmp_path / "state")) == want[0]
 
 
+def make_networks(demos):
+    config = ss.OnlineConfig(min_samples=50, update_every=25, steps=3, batch_size=32, memory=60, window=16)
+    return ss.OnlineLearner(
+        ss.OptionPolicy.neural(2, 2, 3, action_hidden=(3,), selection_hidden=(3,)), config
+    )
+
+
+def test_networks_go_on_with_optimiser_and_reservoir(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "log"
+    seen, done = rng.normal(size=(400, 2)).tolist(), rng.integers(0, 3, 400).tolist()
+    records = ({"observation": one, "action": other} for one, other in zip(seen, done, strict=True))
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    whole = streams.service(tmp_path / "whole", path, make=make_networks)
+    whole.run()
+    for number in (2, 5):
+        served = streams.service(tmp_path / "state", path, make=make_networks, checkpoint_every=30)
+        for _ in range(number):
+            if served._ending is None:
+                served._limit = 16 + number
+                served.step()
+        streams.abandon(served)
+    served = streams.service(tmp_path / "state", path, make=make_networks)
+    served.run()
+    assert served.progress.samples == 400
+    assert streams.bits(served.progress.learner) == streams.bits(whole.progress.learner)
+
+
 def test_a_damaged_newest_checkpoint_costs_nothing_but_time(tmp_path, log, want):
     served = streams.service(tmp_path / "state", log, checkpoint_every=100)
     for _ in range(8):
@@ -211,7 +238,7 @@ def test_a_full_disk_is_said_and_learning_goes_on(tmp_path, log, want, monkeypat
 def test_another_source_is_refused(tmp_path, log):
     streams.service(tmp_path / "state", log).run()
     (tmp_path / "other").write_bytes(streams.text(LINES))
-    with pytest.raises(InputError, match="has learnt from .*log, not from .*other"):
+    with pytest.raises(InputError, match=r"has learnt from .*log, not from .*other"):
         streams.service(tmp_path / "state", tmp_path / "other")
 
 
@@ -239,12 +266,13 @@ def test_it_stops_after_so_many_samples_and_goes_on_to_more(tmp_path, log, want)
 
 def test_a_pipe_that_goes_on_after_a_clean_end_loses_nothing(tmp_path, want):
     out, into = os.pipe()
-    os.write(into, streams.text(LINES[:250]) + LINES[250][:7])
-    served = streams.service(tmp_path / "state", "-", LineSource(Pipe(out), enough=20))
-    while served.progress.samples < 100:
+    written = [streams.text(LINES[:10]), streams.text(LINES[10:250]), LINES[250][:7]]
+    for part in written:  # too little to begin with; more than is learnt before the end; a part of a line
+        os.write(into, part)
+        served = streams.service(tmp_path / "state", "-", LineSource(Pipe(out), enough=20))
         served.step()
-    served.stop()
-    assert served.run() == "stopped"
+        served.stop()
+        assert served.run() == "stopped"
     os.write(into, LINES[250][7:] + b"\n" + streams.text(LINES[251:]))
     os.close(into)
     served = streams.service(tmp_path / "state", "-", LineSource(Pipe(out), enough=20))

@@ -8,8 +8,9 @@ import streams
 
 import skillstream as ss
 from skillstream.errors import InputError
-from skillstream.streaming.columns import AtRest, World
+from skillstream.streaming.columns import AtRest, World, sift
 from skillstream.streaming.following import GrowingFile
+from skillstream.streaming.lines import Batch
 from skillstream.streaming.sources import LineSource, Pipe, line_source
 from skillstream.streaming.spaces import Space
 
@@ -285,18 +286,22 @@ def test_a_data_set_at_rest_goes_on_from_any_step(tmp_path):
         source.go_to({"taken": 61}, source.unread())
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_steps_of_a_data_set_that_are_in_no_table(tmp_path, strict):
+def test_steps_of_a_data_set_that_are_in_no_table(tmp_path):
     ss.Demonstrations([0, 1, 9, 2], [0, 0, 1, 7], episode_lengths=[2, 2]).save(tmp_path / "demos.npz")
-    source = AtRest(str(tmp_path / "demos.npz"), strict)
+    source = AtRest(str(tmp_path / "demos.npz"))
     source.space = Space(None, 5, "one", (3,))
     assert len(source.take(10)) == 2
-    if strict:
-        with pytest.raises(InputError, match="episode 1 of .*: observations: step 0 holds 9"):
-            source.take(10)
-    else:
-        assert [(reject.line, reject.text) for reject in source.take(10).rejects] == [
-            (3, "9, 1"),
-            (4, "2, 7"),
-        ]
-        assert source.take(10) is None
+    with pytest.raises(InputError, match=r"episode 1 of .*: observations: step 0 holds 9"):
+        source.take(10)
+    assert source.position() == {"taken": 2}
+
+
+def test_columns_are_sifted():
+    batch = Batch(
+        np.array([0, 9, 2, 3]), np.array([0, 1, 7, 7]), np.array([True, True, True, False]), np.zeros(4, bool)
+    )
+    sifted = sift(batch, Space(None, 5, "one", (3,)), 100)
+    assert [(reject.line, reject.text) for reject in sifted.rejects] == [(102, "9, 1"), (103, "2, 7")]
+    assert sifted.observations.tolist() == [0, 3]
+    numbers = Batch(np.array([[0.0, np.nan], [1, 1], [np.inf, 1]]), np.zeros((3, 1)), *np.ones((2, 3), bool))
+    assert len(sift(numbers, Space(2, 0, "numbers", (0,)), 0)) == 1

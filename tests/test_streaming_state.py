@@ -70,7 +70,7 @@ def test_a_damaged_one_is_set_aside_and_the_one_before_is_used(state):
     assert [path.name for path in checkpoints(state.path)] == ["checkpoint-000000000000005.safetensors"]
     for path in checkpoints(state.path):
         path.write_bytes(b"")
-    with pytest.raises(InputError, match="no checkpoint in .* can be read"):
+    with pytest.raises(InputError, match=r"no checkpoint in .* can be read"):
         state.newest(read)
 
 

@@ -58,13 +58,14 @@ class Stream:
     """The same as --state, for a run that must be there."""
     once: bool = False
     """Stop at the end of a file instead of following it as it grows."""
+    first_lines: int = 1000
+    """Lines that tell how many states and actions there are, where --states, --actions or --start do not."""
     at_end: bool = False
     """Begin at the end of a file, with what comes from now on."""
     replayed: bool = False
     """What is piped in begins anew with lines that were taken before: skip these."""
-    strict: bool | None = None
-    """Stop at a sample that cannot be learnt from, instead of leaving it out; lines are left out by default,
-    and data sets are not."""
+    strict: bool = False
+    """Stop at a line that cannot be learnt from, instead of leaving it out; data sets are always read so."""
     samples: int | None = None
     """Stop after so many samples in all."""
     longest_line: int = 1 << 20
@@ -117,7 +118,15 @@ class Stream:
             raise FileNotFoundError(
                 f"--resume: there is no file {self.resume}/checkpoints; give a run of stream"
             )
-        for name in ("states", "actions", "samples", "longest_line", "checkpoint_every", "keep"):
+        for name in (
+            "states",
+            "actions",
+            "samples",
+            "first_lines",
+            "longest_line",
+            "checkpoint_every",
+            "keep",
+        ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"--{name.replace('_', '-')}: must be at least 1, found {value}")
@@ -149,13 +158,14 @@ class Stream:
             return World(self.source.removeprefix("gym:"))
         at_rest = path.suffix.lower() in _AT_REST or path.is_dir() or about.path.startswith("minari:")
         if at_rest or (not path.exists() and about.path != "-"):
-            return AtRest(about.path, self.strict is not False)
+            return AtRest(about.path)
         return line_source(
             about.path,
             follow=self._place is not None and not self.once,
             at_end=self.at_end,
             longest=self.longest_line,
-            strict=bool(self.strict),
+            strict=self.strict,
+            enough=self.first_lines,
             states=self.states,
             actions=self.actions,
             replayed=self.replayed,
@@ -240,7 +250,17 @@ class Stream:
             f"{results['predictive_log_likelihood']:.4f}, certificate {results['certificate']:.0e}.\n"
             f"In {run.path}."
         )
-        console.print(common.what_next(run, self.source, "--resume"))
+        console.print(self._next(run, ending))
+
+    def _next(self, run: "RunDirectory", ending: str) -> str:
+        """What to do after it; what came through a pipe or from a world is not there to be read again."""
+        again = self.source == "-" or self.source.startswith("gym:")
+        if ending == "finished" and not again:
+            return common.what_next(run, self.source, "--resume")
+        if ending == "finished" and run.record["task"] is not None:
+            return f"Next: skillstream evaluate {run.path}"
+        verb = {"interrupted": "Interrupted. Go", "stopped": "Stopped. Go"}.get(ending, "Go")
+        return f"{verb} on with: skillstream stream '{self.source}' --resume {run.path}"
 
 
 def _say(note: str) -> None:

@@ -119,18 +119,16 @@ class World:
 
 
 class AtRest:
-    """A data set that is all there, one episode after another.
+    """A data set that is all there, one episode after another; a step that is in no table stops it.
 
     Parameters
     ----------
     path
         What `stream_episodes` takes.
-    strict
-        Whether to stop at a step that is in no table, instead of leaving it out.
     """
 
-    def __init__(self, path: str, strict: bool = True):
-        self._path, self._strict = path, strict
+    def __init__(self, path: str):
+        self._path = path
         self.space: Space | None = None
         self.notes: list[str] = []
         self._episodes = self._open()
@@ -154,18 +152,17 @@ class AtRest:
         demos = self._current
         recorded = np.ones(demos.num_steps, bool) if demos.action_mask is None else demos.action_mask
         batch = Batch(demos.observations, demos.actions, recorded, demos.episode_starts)[rows]
-        sifted = batch if self.space is None else sift(batch, self.space, self._taken)
-        if sifted.rejects and self._strict:
-            good = sifted.rejects[0].line - self._taken - 1
-            if good == 0:
+        rejects = () if self.space is None else sift(batch, self.space, self._taken).rejects
+        if rejects:
+            batch = batch[: rejects[0].line - self._taken - 1]
+            if not len(batch):
                 raise InputError(
                     f"episode {self._episode} of {self._path}: observations: step {self._step} holds "
-                    f"{sifted.rejects[0].text} ({sifted.rejects[0].reason}; see --states)"
+                    f"{rejects[0].text} ({rejects[0].reason}; see --states)"
                 )
-            sifted, batch = batch[:good], batch[:good]
         self._step += len(batch)
         self._taken += len(batch)
-        return sifted
+        return batch
 
     def position(self) -> dict[str, Any]:
         """Steps taken."""

@@ -28,6 +28,7 @@ _TAKE_SECONDS = 0.2  # and no more than are learnt in about this time
 _STATUS_SECONDS, _STATUS_SHARE = 1.0, 0.05  # between two, and of all time at the most
 _METRIC_SECONDS = 60.0
 _WAIT = 0.2
+_PATIENCE = 10.0
 _SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped"}
 
 
@@ -81,6 +82,8 @@ class Service:
         self._checkpoint: int | None = None
         self._saved = (-1, -1)  # samples and rejects of the last checkpoint
         self._limit = 64
+        self._status_cost = 0.0
+        self._told_to_wait = False
         now = time.monotonic()
         self._last_saved = self._last_metric = now
         self._next_status = now
@@ -162,6 +165,12 @@ class Service:
             if demos is not None:
                 self.progress.learner = self._make_learner(demos)
                 self._set_space()
+            elif not self._told_to_wait and time.monotonic() - self._last_saved > _PATIENCE:
+                self._told_to_wait = True
+                self._say(
+                    "waiting for enough lines to tell how many states and actions there are; --states and "
+                    "--actions say it at once, --first-lines how many are enough"
+                )
         return self.source.take(limit)
 
     def _learn(self, batch: Batch) -> None:
@@ -202,7 +211,9 @@ class Service:
         self._attempt(lambda: self.state.write_status(status))
         self._show(status)
         now = time.monotonic()
-        self._next_status = now + max(_STATUS_SECONDS, (now - began) / _STATUS_SHARE)
+        # The lesser of two: one of them may have had something to compile.
+        cost, self._status_cost = min(now - began, self._status_cost), now - began
+        self._next_status = now + max(_STATUS_SECONDS, cost / _STATUS_SHARE)
 
     def _write_policy(self) -> None:
         if self.progress.learner is not None:
@@ -242,7 +253,8 @@ class Service:
         self._tell()
         progress = self.progress
         try:
-            if self._whole and (progress.samples, progress.rejected) != self._saved:
+            new = (progress.samples, progress.rejected) != self._saved
+            if self._whole and (new or len(self.source.unread())):
                 if progress.samples % _mark(progress.samples) and progress.learner is not None:
                     self._log({})
                 self.save()
