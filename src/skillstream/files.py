@@ -97,9 +97,11 @@ class Journal:
     def add(self, data: bytes) -> None:
         """Write whole lines, or nothing that counts."""
         with self.path.open("ab") as file:
-            if file.tell() != self.length:
+            there = file.tell()
+            if there > self.length:
                 file.truncate(self.length)
             file.write(data)
+        self.length = min(there, self.length)
         self.length += len(data)
 
     def cut(self, length: int) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skillstream.learning.online import OnlineLearner
     from skillstream.policies.policy import OptionPolicy
     from skillstream.runs import RunDirectory
+    from skillstream.streaming.service import Service
     from skillstream.streaming.sources import Source
     from skillstream.streaming.state import StateDirectory
 
@@ -95,14 +96,14 @@ class Stream:
         source = self._open(about)
         learner = self._ready_learner()
         state = self._state(about)
-        try:
-            service = self._service(state, source, about, learner or self._learner_for(about, source))
-        except BaseException:
-            state.release()
-            raise
         with common.progress("Learning", None) as report:
+
+            def show(status: dict[str, Any]) -> None:
+                report(status["samples"], _line(status))
+
+            service = self._service(state, source, about, learner or self._learner_for(about, source), show)
             try:
-                ending = service(lambda status: report(status["samples"], _line(status)))
+                ending = service.run()
             except SkillstreamError as error:
                 raise InputError(f"{error}; what was learnt before it is in {state.path}") from error
         self._conclude(state.run, ending)
@@ -224,16 +225,18 @@ class Stream:
         source: "Source",
         about: common.Source,
         learner: "OnlineLearner | Callable[[Demonstrations], OnlineLearner]",
-    ) -> "Callable[[Callable[[dict[str, Any]], None]], str]":
+        show: Callable[[dict[str, Any]], None],
+    ) -> "Service":
         from skillstream.streaming.service import Pace, Service
 
         known = about.path if about.path == "-" or ":" in about.path else str(Path(about.path).resolve())
         pace = Pace(self.checkpoint_every, self.checkpoint_seconds, self.on_drift, self.samples)
 
-        def run(show: Callable[[dict[str, Any]], None]) -> str:
-            return Service(state, source, known, learner, pace, show, _say).run()
-
-        return run
+        try:
+            return Service(state, source, known, learner, pace, show, _say)
+        except BaseException:
+            state.release()
+            raise
 
     def _conclude(self, run: "RunDirectory", ending: str) -> None:
         from skillstream.policies.policy import OptionPolicy

@@ -90,7 +90,7 @@ class Service:
         self.progress = self.state.newest(self._restore) or Progress(ready, self.pace.on_drift)
         self._set_space()
         if self._checkpoint is not None:
-            self._write_policy()
+            self._attempt(self._write_policy)
             self._say(f"going on after {self.progress.samples} samples, from {self.state.path}")
 
     def run(self) -> str:
