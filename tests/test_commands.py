@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 import skillstream as ss
 from skillstream.cli import COMMANDS, main
 from skillstream.runs import RunDirectory
+from skillstream.streaming.progress import load_learner
 
 QUICK = ["--iterations", "4", "--starts", "1"]
 
@@ -121,8 +123,8 @@ def interrupt_after(monkeypatch, times):
 
     def interrupted(self, step, **numbers):
         logged.append(step)
-        if len(logged) > times:
-            raise KeyboardInterrupt
+        if len(logged) == times + 1:
+            signal.raise_signal(signal.SIGINT)
         log(self, step, **numbers)
 
     monkeypatch.setattr(RunDirectory, "log", interrupted)
@@ -144,10 +146,11 @@ def test_an_interrupted_stream_is_saved_and_goes_on_from_the_next_sample(capsys,
     made = run(capsys, "collect", "hidden-goal", "--steps", "900")
     flags = ["stream", made["run"], "--min-samples", "100"]
     with monkeypatch.context() as patch:
-        interrupt_after(patch, 2)
+        interrupt_after(patch, 0)
         cut = run(capsys, *flags, code=130)
     assert 0 < cut["samples"] < 900
     rest = run(capsys, *flags, "--resume", cut["run"])
+    assert rest["run"] == cut["run"]
     whole = run(capsys, *flags)
     assert rest["samples"] == whole["samples"] == 900
     assert rest["predictive_log_likelihood"] == whole["predictive_log_likelihood"]
@@ -170,8 +173,45 @@ def test_a_stream_keeps_what_it_learnt_before_a_bad_episode(capsys, tmp_path):
     assert "episode 1 of grow.csv: observations: step 0 holds 7" in said
     assert "--states" in said
     assert RunDirectory.open(tmp_path / "kept").record["state"] == "failed"
-    assert ss.OnlineLearner.load(tmp_path / "kept" / "learner").num_samples == 2
+    assert load_learner(tmp_path / "kept").num_samples == 2
     assert run(capsys, "stream", "grow.csv", "--states", "8")["samples"] == 3
+
+
+def test_a_stream_goes_on_in_its_state_directory(capsys):
+    def lines(first, last):
+        return "".join(
+            f'{{"episode": {i // 20}, "observation": {i % 7}, "action": {i % 3}}}\n'
+            for i in range(first, last)
+        )
+
+    flags = ["--state", "live", "--once", "--first-lines", "50"]
+    Path("log.jsonl").write_text(lines(0, 300) + '{"observation": -1}\n')
+    assert run(capsys, "stream", "log.jsonl", *flags)["samples"] == 300
+    with Path("log.jsonl").open("a") as file:
+        file.write(lines(300, 500))
+    more = run(capsys, "stream", "log.jsonl", *flags)
+    assert (more["samples"], more["rejected"], more["run"]) == (500, 1, "live")
+    whole = run(capsys, "stream", "log.jsonl", "--first-lines", "50")
+    assert whole["run"] == "runs/stream-log"
+    assert whole["predictive_log_likelihood"] == more["predictive_log_likelihood"]
+    assert main(["stream", "log.jsonl", *flags]) == 0
+    said = capsys.readouterr()
+    assert "1 left out (see live/rejects.jsonl)" in said.out
+    assert "going on after 500 samples" in said.err
+    assert "give one of the two" in fails(capsys, "stream", "log.jsonl", "--state", "a", "--output", "b")
+    assert "line 301: out of space" in fails(capsys, "stream", "log.jsonl", "--strict", "--first-lines", "50")
+    for flag in ("--keep", "--checkpoint-every", "--first-lines", "--checkpoint-seconds"):
+        assert f"{flag}: must be" in fails(capsys, "stream", "log.jsonl", flag, "0")
+
+
+def test_a_stream_from_a_live_world(capsys):
+    flags = ["stream", "gym:hidden-goal?seed=1", "--state", "live", "--samples"]
+    assert [run(capsys, *flags, samples)["samples"] for samples in ("150", "400")] == [150, 400]
+    again = run(capsys, "stream", "gym:hidden-goal?seed=1", "--samples", "400")
+    assert again["run"] == "runs/stream-hidden-goal"
+    kept, anew = (load_learner(Path(folder)) for folder in ("live", again["run"]))
+    assert kept.log_likelihood == anew.log_likelihood
+    assert run(capsys, "evaluate", "live", "--episodes", "2")["task"] == "hidden-goal"
 
 
 def test_a_run_that_fails_says_so(capsys, tmp_path):

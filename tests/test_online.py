@@ -314,3 +314,22 @@ def test_every_weighting_has_a_rate_of_its_own():
     assert ss.OnlineConfig().weighting == "growing"
     assert ss.OnlineConfig(update_every=0).weighting == "uniform"
     assert ss.OnlineConfig.paper().weighting == "uniform"
+
+
+@pytest.mark.parametrize("weights", ["uniform", "growing", "constant"])
+def test_what_is_forgotten_counts_as_few_samples_and_the_rest_stays_exact(policy, demos, weights):
+    config = ss.OnlineConfig(min_samples=50, weights=weights, pseudo_count=0.1)
+    learner = feed(ss.OnlineLearner(policy, config), demos, end=700)
+    before = learner.statistics["termination"].sum()
+    learner.forget(10_000)
+    assert learner.statistics["termination"].sum() == before
+    learner.forget(20)
+    feed(learner, demos, begin=700, end=701)
+    assert learner.statistics["termination"].sum() == pytest.approx(21, rel=0.02)
+    arrays, header = learner.pack()
+    again = ss.OnlineLearner.unpack("here", dict(arrays), header)
+    for one in (learner, again):
+        feed(one, demos, begin=701)
+    assert_same(learner, again, rtol=0)
+    with pytest.raises(ss.InputError, match="samples: must be a whole number from 1"):
+        learner.forget(0)

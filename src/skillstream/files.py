@@ -6,6 +6,7 @@ header entry is checked against what the reader expects.
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,11 +20,15 @@ from safetensors.numpy import save as to_safetensors
 from skillstream.errors import FileFormatError
 
 _HEADER = "skillstream"
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
 
 
 @contextmanager
-def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A binary file to write that takes the place of `path` when the block ends well, and else vanishes."""
+def open_whole(path: str | os.PathLike[str], durable: bool = True) -> Iterator[BinaryIO]:
+    """A binary file to write that takes the place of `path` when the block ends well, and else vanishes.
+
+    What is `durable` survives the machine's own crash too; what is not is whole or absent for readers.
+    """
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(
@@ -34,7 +39,8 @@ def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with temporary.open("xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException as error:
         with suppress(OSError):
@@ -42,11 +48,23 @@ def open_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.errno is not None:
             raise not_written(path, error) from error
         raise
-    directory = os.open(path.parent, os.O_RDONLY)
+    if durable:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Take away what writers that were killed in `open_whole` left; no other may be at work there."""
+    for path in folder.iterdir():
+        if _UNFINISHED.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
@@ -57,10 +75,46 @@ def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
     )
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+def write_whole(path: str | os.PathLike[str], data: bytes, durable: bool = True) -> None:
     """Write `data` to `path` so that a crash leaves either the old file or the new one."""
-    with open_whole(path) as file:
+    with open_whole(path, durable) as file:
         file.write(data)
+
+
+class Journal:
+    """A file that lines are only ever added to, by one writer.
+
+    Attributes
+    ----------
+    length
+        Bytes that are known to be whole; what a failed write left beyond them is taken away by the next.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.length = path.stat().st_size if path.is_file() else 0
+
+    def add(self, data: bytes) -> None:
+        """Write whole lines, or nothing that counts."""
+        with self.path.open("ab") as file:
+            there = file.tell()
+            if there > self.length:
+                file.truncate(self.length)
+            file.write(data)
+        self.length = min(there, self.length)
+        self.length += len(data)
+
+    def cut(self, length: int) -> None:
+        """Go back to when there were so many bytes, or to what is left of them."""
+        self.length = min(self.length, length)
+        if self.path.is_file():
+            os.truncate(self.path, self.length)
+
+    def sync(self) -> None:
+        """Have what was added survive a crash of the machine."""
+        if self.path.is_file():
+            with self.path.open("rb") as file:
+                os.fsync(file.fileno())
 
 
 def save_arrays(

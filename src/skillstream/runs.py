@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from skillstream.errors import FileFormatError, InputError, MissingExtraError
-from skillstream.files import write_whole
+from skillstream.files import Journal, write_whole
 
 POLICY = "policy.safetensors"
 REPORT = "report.html"
@@ -30,6 +30,7 @@ class RunDirectory:
 
     def __init__(self, path: Path, record: dict[str, Any]):
         self.path, self.record = path, record
+        self.journal = Journal(path / _METRICS)
         self._began, self._tensorboard = time.time(), None
 
     @staticmethod
@@ -40,6 +41,11 @@ class RunDirectory:
         check_new(path)
         chosen = path or unused(Path(default))
         chosen.mkdir(parents=True)
+        return RunDirectory.begin(chosen, command, settings, tensorboard)
+
+    @staticmethod
+    def begin(path: Path, command: str, settings: Any, tensorboard: bool = False) -> "RunDirectory":
+        """A new run in a directory that is there already."""
         record = {
             "command": command,
             "arguments": sys.argv[1:],
@@ -49,9 +55,9 @@ class RunDirectory:
             "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "state": "running",
         }
-        run = RunDirectory(chosen, record)
+        run = RunDirectory(path, record)
         if tensorboard:
-            run._tensorboard = _tensorboard_writer(chosen)
+            run.watch()
         run.write()
         return run
 
@@ -84,19 +90,23 @@ class RunDirectory:
             with suppress(OSError):
                 self.finish("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", error=error)
 
+    def watch(self) -> None:
+        """Write the metrics for TensorBoard too."""
+        self._tensorboard = _tensorboard_writer(self.path)
+
     @property
     def policy(self) -> Path:
         """Where the policy is."""
         return self.path / POLICY
 
-    def log(self, step: int, **numbers: float) -> None:
+    def log(self, step: int, **numbers: Any) -> None:
         """Append a line to the metrics."""
         line = {"step": step, "seconds": round(time.time() - self._began, 3), **numbers}
-        with (self.path / _METRICS).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        self.journal.add(json.dumps(line).encode() + b"\n")
         if self._tensorboard is not None:
             for name, number in numbers.items():
-                self._tensorboard.add_scalar(name, number, step)
+                if isinstance(number, int | float):
+                    self._tensorboard.add_scalar(name, number, step)
 
     def metrics(self) -> list[dict[str, float]]:
         """All lines of the metrics but one that was cut off."""

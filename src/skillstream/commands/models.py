@@ -22,6 +22,7 @@ def first_policy(
     seed: int,
     world: Any = None,
     least_states: int = 0,
+    least_actions: int = 0,
 ) -> "OptionPolicy":
     """Tables for discrete observations, networks for continuous ones; sizes from the world, or the data."""
     if options < 1:
@@ -40,7 +41,7 @@ def first_policy(
         raise InputError(
             "--policy: networks need continuous observations, and these are discrete; use tabular"
         )
-    actions = _actions(demos, None if world is None else world.action_space)
+    actions = _actions(demos, None if world is None else world.action_space, least_actions)
     if kind == "tabular":
         known = 0 if world is None else int(getattr(world.observation_space, "n", 0))
         states = max(int(demos.observations.max()) + 1, known, least_states)
@@ -57,13 +58,13 @@ def first_policy(
     )
 
 
-def _actions(demos: "Demonstrations", space: Any) -> Any:
+def _actions(demos: "Demonstrations", space: Any, least: int) -> Any:
     from skillstream.policies.neural import GaussianActions
 
     if demos.actions.dtype.kind == "f":
         return GaussianActions(demos.actions.shape[1])
     if demos.actions.ndim == 1:
-        return max(int(demos.actions.max()) + 1, int(getattr(space, "n", 0)))
+        return max(int(demos.actions.max()) + 1, int(getattr(space, "n", 0)), least)
     sizes = demos.actions.max(0) + 1
     known = np.ravel(getattr(space, "nvec", sizes))
     return tuple(int(size) for size in np.maximum(sizes, known))

@@ -30,10 +30,16 @@ def save(
     """Write everything; the directory is made if it is not there."""
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
+    save_arrays(directory / _FILE, "learner", _VERSION, *packed(config, policy, engine, numbers))
+
+
+def packed(
+    config: OnlineConfig, policy: OptionPolicy, engine: Engine, numbers: dict[str, int | float]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """What a file holds of a learner: arrays and header."""
     start, kind = pack(policy)
     arrays = {f"start.{name}": array for name, array in start.items()} | engine.arrays()
-    header = {"config": asdict(config), "numbers": numbers, "policy": kind, "engine": engine.header()}
-    save_arrays(directory / _FILE, "learner", _VERSION, arrays, header)
+    return arrays, {"config": asdict(config), "numbers": numbers, "policy": kind, "engine": engine.header()}
 
 
 def load(
@@ -43,10 +49,23 @@ def load(
 ) -> tuple[OnlineConfig, OptionPolicy, Engine, dict[str, Any]]:
     """Read what `save` wrote, refusing anything that does not fit together."""
     path = Path(directory) / _FILE
-    where, template = str(path), None if like is None else like.model
-
     try:
         arrays, header = load_arrays(path, "learner", _VERSION)
+    except (TypeError, ValueError) as error:
+        raise _damaged(str(path), error) from error
+    return unpacked(str(path), arrays, header, like, make_engine)
+
+
+def unpacked(
+    where: str,
+    arrays: dict[str, np.ndarray],
+    header: dict[str, Any],
+    like: OptionPolicy | None,
+    make_engine: Callable[[OptionPolicy, OnlineConfig], Engine],
+) -> tuple[OnlineConfig, OptionPolicy, Engine, dict[str, Any]]:
+    """What `packed` gave, taken apart again; complaints begin with `where`."""
+    template = None if like is None else like.model
+    try:
         numbers = {name: header["numbers"][name] for name in _NUMBERS}
         for name, kind in _NUMBERS.items():
             value = numbers[name]
@@ -60,11 +79,13 @@ def load(
         if set(arrays) != engine.expected(header["engine"]):
             raise FileFormatError(f"{where}: holds other arrays than a learner of {policy!r} keeps")
         engine.resume(where, arrays, header["engine"])
-    except FileFormatError:
-        raise
     except (AttributeError, InputError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"{where}: damaged: {error}") from error
+        raise _damaged(where, error) from error
     return config, policy, engine, numbers
+
+
+def _damaged(where: str, error: Exception) -> FileFormatError:
+    return error if isinstance(error, FileFormatError) else FileFormatError(f"{where}: damaged: {error}")
 
 
 def _config(saved: dict[str, Any]) -> OnlineConfig:

@@ -144,8 +144,9 @@ class OnlineConfig:
 
     min_samples: int = 100
     """No M-step before more samples than this were seen (the paper's T_min)."""
-    update_every: int = 1
-    """Samples between M-steps; 0: never, which makes the learner an exact E-step in constant memory."""
+    update_every: int | None = None
+    """Samples between M-steps; 0: never, which makes the learner an exact E-step in constant memory. None:
+    an M-step at every sample, as the paper has it (the command line: at every fifth, for networks)."""
     window: int = 64
     """Samples kept pending until later data cannot change their posteriors; grows when it must."""
     max_window: int = 4096
@@ -180,7 +181,8 @@ class OnlineConfig:
 
     def __post_init__(self) -> None:
         _check_whole("min_samples", self.min_samples, 0)
-        _check_whole("update_every", self.update_every, 0)
+        if self.update_every is not None:
+            _check_whole("update_every", self.update_every, 0)
         _check_whole("window", self.window, 2)
         _check_whole("max_window", self.max_window, self.window)
         _check_number("tolerance", self.tolerance, 0)
@@ -198,9 +200,14 @@ class OnlineConfig:
         _make_plain(self)
 
     @property
+    def every(self) -> int:
+        """`update_every`, or what stands in for it."""
+        return 1 if self.update_every is None else self.update_every
+
+    @property
     def weighting(self) -> Weighting:
         """`weights`, or what stands in for it."""
-        return self.weights or ("growing" if self.update_every else "uniform")
+        return self.weights or ("growing" if self.every else "uniform")
 
     @property
     def rate(self) -> float:

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
@@ -152,14 +153,7 @@ class OnlineLearner:
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the whole learner to a directory, whole or not at all."""
-        numbers = {
-            "num_samples": self._num_samples,
-            "num_impossible": self._num_impossible,
-            "block": self._block,
-            "log2_decay": self._weights.log2_decay,
-            "absorbed": self._absorbed,
-        }
-        checkpoint.save(directory, self.config, self._start, self._engine, numbers)
+        checkpoint.save(directory, self.config, self._start, self._engine, self._numbers())
 
     @classmethod
     def load(
@@ -173,9 +167,39 @@ class OnlineLearner:
         `like` is needed for policies of a class of your own, as in `OptionPolicy.load`; `optimiser`,
         if the saved learner was given one.
         """
-        config, policy, engine, numbers = checkpoint.load(
-            directory, like, lambda policy, config: _engine(policy, config, optimiser)
+        parts = checkpoint.load(directory, like, lambda policy, config: _engine(policy, config, optimiser))
+        return cls._of(*parts, optimiser)
+
+    def pack(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything as arrays and a header of JSON, for a file that holds more than the learner."""
+        return checkpoint.packed(self.config, self._start, self._engine, self._numbers())
+
+    @classmethod
+    def unpack(cls, where: str, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> "OnlineLearner":
+        """The learner that `pack` took apart, or a `FileFormatError` that begins with `where`."""
+        parts = checkpoint.unpacked(
+            where, arrays, header, None, lambda policy, config: _engine(policy, config, None)
         )
+        return cls._of(*parts)
+
+    def _numbers(self) -> dict[str, int | float]:
+        return {
+            "num_samples": self._num_samples,
+            "num_impossible": self._num_impossible,
+            "block": self._block,
+            "log2_decay": self._weights.log2_decay,
+            "absorbed": self._absorbed,
+        }
+
+    @classmethod
+    def _of(
+        cls,
+        config: OnlineConfig,
+        policy: OptionPolicy,
+        engine: Engine,
+        numbers: dict[str, Any],
+        optimiser: optax.GradientTransformation | None = None,
+    ) -> "OnlineLearner":
         learner = cls(policy, config, optimiser)
         learner._engine = engine
         learner._num_samples, learner._num_impossible = numbers["num_samples"], numbers["num_impossible"]
@@ -183,10 +207,29 @@ class OnlineLearner:
         learner._weights.log2_decay = numbers["log2_decay"]
         return learner
 
+    def forget(self, samples: int) -> "OnlineLearner":
+        """Let all samples so far count as no more than so many of the newest would.
+
+        For an expert that is known to have changed: what comes next soon outweighs what was.
+
+        Examples
+        --------
+        >>> learner = OnlineLearner(OptionPolicy.tabular(1, 1, 2), OnlineConfig(weights="uniform"))
+        >>> learner.partial_fit([0] * 500, [0] * 500).forget(10).statistics["action"].sum().round(6)
+        np.float64(10.0)
+        """
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+            raise InputError(f"samples: must be a whole number from 1, found {samples!r}")
+        counted = float(self.statistics["termination"].sum()) if self._num_samples else 0.0
+        if counted > samples:
+            with Uninterrupted():
+                self._engine.rescale(samples / counted, self._live)
+        return self
+
     @property
     def _live(self) -> bool:
         """Whether an M-step has been made."""
-        every, seen = self.config.update_every, self._num_samples
+        every, seen = self.config.every, self._num_samples
         return every > 0 and seen > self._absorbed and seen > self.config.min_samples
 
     def _check(self, observations, actions, episode_starts, action_mask) -> Piece:

@@ -193,8 +193,8 @@ class SampleEngine:
         """The piece as the loop takes it, but for the rows."""
         config, now = self.config, np.arange(time + 1, time + 1 + len(piece))
         due = np.zeros(len(piece), bool)
-        if config.update_every and not frozen:
-            due = (now > config.min_samples) & (now % config.update_every == 0)
+        if config.every and not frozen:
+            due = (now > config.min_samples) & (now % config.every == 0)
         columns = (_column(piece.observations), _column(piece.actions))
         row = np.zeros(len(piece), np.int32)
         rest = (piece.weights, piece.recorded, piece.starts, row > 0, due, now)

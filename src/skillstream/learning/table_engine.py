@@ -68,7 +68,7 @@ class TableEngine:
 
     def advance(self, piece: Piece, time: int, frozen: bool) -> Report:
         """Take in samples until they are used up, tables must be made anew, or the window must grow."""
-        every, until = self.config.update_every, _CAPACITIES[-1]
+        every, until = self.config.every, _CAPACITIES[-1]
         if every > 1:
             until = min(until, every - time % every)
         piece = piece[:until]
@@ -93,16 +93,17 @@ class TableEngine:
 
     def rescale(self, factor: float, live: bool) -> None:
         """Multiply all weights so far; rows that this drives to zero keep their values."""
-        if live and self.config.update_every == 1:
+        if live and self.config.every == 1:
             self._refer_to(self._maximised())
         with jax.enable_x64(True):
             self.state = rescale(self.state, np.float64(factor))
+        self.learnt = None
 
     def policy(self, live: bool) -> OptionPolicy:
         """The policy learnt so far."""
         if not live:
             return self.start
-        if self.config.update_every > 1:
+        if self.config.every > 1:
             return self.reference
         if self.learnt is None:
             self.learnt = self._maximised()
