@@ -14,14 +14,15 @@ from skillstream.experiments.reproduction.protocol import (
     CAUSES,
     CHANGES,
     FIGURE,
+    LARGEST_CAUSE,
     LEARNERS,
+    MOST_SEEDS,
     PENALTIES,
     TASKS,
     Learner,
     PenaltyName,
     check_names,
 )
-from skillstream.experiments.reproduction.published import published
 from skillstream.experiments.reproduction.statistics import Standing
 from skillstream.experiments.reproduction.trials import Outcome, Trial
 
@@ -81,7 +82,7 @@ def main_trials(scope: Scope, budgets: Budgets) -> list[Trial]:
                     shown: PenaltyName = "none" if learner in ("flat", "skillstream") else penalties
                     trials += [
                         Trial(task, size, seed, learner, shown, iterations=iterations)
-                        for seed in scope.seeds_of(task)
+                        for seed in scope.seeds_of(task)[: MOST_SEEDS.get(learner)]
                     ]
     return trials
 
@@ -100,11 +101,11 @@ def ablation_trials(scope: Scope) -> list[Trial]:
 
 
 def cause_trials(scope: Scope, found: Sequence[Standing]) -> list[Trial]:
-    """Where ours is behind what is published: other demonstrations, and another place to begin."""
+    """Where ours is behind what is published, with few samples: other demonstrations, another first state."""
     return [
         Trial(row.task, row.size, seed, learner, change=change)
         for row in found
-        if row.published is not None and row.ours < row.published
+        if row.published is not None and row.ours < row.published and row.size <= LARGEST_CAUSE
         for change in CAUSES
         for learner in ("batch", "online")
         if learner in scope.learners
@@ -143,8 +144,3 @@ def measured_budgets(outcomes: Sequence[Outcome], iterations: int) -> Budgets:
         if learner == "batch" and online is not None:
             found[task, size] = max(round(iterations * float(np.median(online) / np.median(times))), 1)
     return found
-
-
-def published_anywhere(task: str) -> bool:
-    """Whether the paper has this task."""
-    return any(published(task, size) for size in TASKS[task].sizes)

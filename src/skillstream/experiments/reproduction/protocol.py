@@ -53,6 +53,8 @@ EXTRA: dict[str, Task] = {
 }
 TASKS = FIGURE | EXTRA
 ABLATION_SIZE = 500
+LARGEST_CAUSE = 600  # samples; a longer recording shows all of a world anyway
+MOST_SEEDS: dict[Learner, int] = {"skillstream": 10}  # it fits some twenty policies to choose one
 
 
 @dataclass(frozen=True)
