@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
-from skillstream.errors import FileFormatError
+from skillstream.errors import FileFormatError, shown
 
 _HEADER = "skillstream"
 
@@ -61,6 +61,31 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write `data` to `path` so that a crash leaves either the old file or the new one."""
     with open_whole(path) as file:
         file.write(data)
+
+
+def parse_json(where: str, text: str | bytes) -> Any:
+    """What JSON says, or an error that begins with `where`: a stranger's file may nest or count without end."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{where}: not JSON ({error}); it may be damaged, or cut off") from error
+
+
+def read_json(path: Path) -> Any:
+    """A file of JSON in text that can be written again; one that says a thing twice is refused."""
+    try:
+        found = json.loads(path.read_text("utf-8"), object_pairs_hook=_once)
+        json.dumps(found, ensure_ascii=False).encode()  # no half of a character
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path}: damaged: not JSON as skillstream reads it ({error})") from error
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"a key of {shown(sorted(found))} is there twice")
+    return found
 
 
 def save_arrays(

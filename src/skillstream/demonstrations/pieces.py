@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.errors import InputError, MissingExtraError
+from skillstream.errors import InputError, MissingExtraError, shown
 
 STEP_COLUMNS = ("observations", "actions", "rewards", "action_mask", "true_options")
 DTYPES = ("int64", "float32", "float64")
@@ -80,17 +80,19 @@ def numbers(name: str, place: Callable[[int], str], values: Sequence[Any] | np.n
     """Numbers given as lists as an array, or an error that says in which row they are none."""
     try:
         array = np.array(values)
-    except (ValueError, OverflowError):
+    except OverflowError:
+        raise InputError(f"{place(0)}: {name}: from here on holds a number too large for a float") from None
+    except ValueError:
         shapes = [_shape(value) for value in values]
         row = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0)
         raise InputError(
-            f"{place(row)}: {name}: found {values[row]!r}, of another length than the steps before"
+            f"{place(row)}: {name}: found {shown(values[row])}, of another length than the steps before"
         ) from None
     if array.ndim and array.size and array.dtype.kind not in "iuf":
         row = next((i for i, value in enumerate(values) if np.array(value).dtype.kind not in "iuf"), 0)
-        raise InputError(f"{place(row)}: {name}: must be numbers, found {values[row]!r}")
+        raise InputError(f"{place(row)}: {name}: must be numbers, found {shown(values[row])}")
     if array.ndim == 0:
-        raise InputError(f"{place(0)}: {name}: must be a list, found {values!r}")
+        raise InputError(f"{place(0)}: {name}: must be a list, found {shown(values)}")
     return array
 
 
