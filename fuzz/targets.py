@@ -321,7 +321,7 @@ TARGETS = {
     "npz": _file_target(".npz", [blind, mutating.npz, mutating.npz], 0.2, lambda: []),
     "parquet": _file_target(".parquet", [blind, blind, containers.parquet], 0.06, containers.parquet_seeds),
     "minari": Target(
-        _minari_seeds, _read_minari, [blind, containers.hdf5, mutating.whole_json], 0.03, "minari:hostile-v0"
+        _minari_seeds, _read_minari, [blind, containers.hdf5, mutating.whole_json], 0.03, "hostile-v0"
     ),
     "imitation": Target(
         containers.imitation_seeds,

@@ -58,7 +58,7 @@ def first_policy(
 
 
 def _actions(demos: "Demonstrations", space: Any) -> Any:
-    from skillstream.policies.neural import GaussianActions
+    from skillstream.policies.shape import GaussianActions
 
     if demos.actions.dtype.kind == "f":
         return GaussianActions(demos.actions.shape[1])

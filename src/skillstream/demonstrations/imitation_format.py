@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from skillstream.demonstrations.arrow_files import refuse_compressed_stream
 from skillstream.demonstrations.pieces import Piece, one_episode, optional
 from skillstream.demonstrations.trajectories import without_last
 from skillstream.errors import FileFormatError, shown
@@ -25,8 +26,7 @@ def read(folder: Path) -> Iterator[Piece]:
     index = 0
     for file in _arrow_files(folder):
         try:
-            with pa.memory_map(str(file)) as source:
-                _refuse_compressed(pa.ipc.MessageReader.open_stream(source), file)
+            refuse_compressed_stream(pa, file)
             with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
                 for batch in reader:
                     batch.validate(full=True)
@@ -54,43 +54,6 @@ def _arrow_files(folder: Path) -> list[Path]:
         if name in names[:number]:
             raise FileFormatError(f"{folder / _STATE}: names {shown(name)} twice")
     return [folder / name for name in names]
-
-
-def _refuse_compressed(messages: Any, file: Path) -> None:
-    """Refuse parts that claim to unfold to any size: Arrow makes room for what they claim. Nobody writes them."""
-    while True:
-        try:
-            head = messages.read_next_message().metadata.to_pybytes()
-        except StopIteration:
-            return
-        # Flatbuffers' tables: the message's second field is the kind of its third, the header.
-        root = struct.unpack_from("<I", head, 0)[0]
-        kind, header = _flat_field(head, root, 1), _flat_table(head, root, 2)
-        if kind and head[kind] == _DICTIONARY:
-            header = _flat_table(head, header, 1)  # the batch in it
-            kind = 0
-        if (kind == 0 or head[kind] == _BATCH) and _flat_field(head, header, 3):
-            raise FileFormatError(
-                f"{file}: is compressed, which trajectories of imitation are not; save it without compression"
-            )
-
-
-_DICTIONARY, _BATCH = 2, 3
-
-
-def _flat_field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a Flatbuffers table stands; 0 where it is not there."""
-    layout = table - struct.unpack_from("<i", data, table)[0]
-    if 4 + 2 * number >= struct.unpack_from("<H", data, layout)[0]:
-        return 0
-    place = struct.unpack_from("<H", data, layout + 4 + 2 * number)[0]
-    return table + place if place else 0
-
-
-def _flat_table(data: bytes, table: int, number: int) -> int:
-    """The table that a field points to."""
-    field = _flat_field(data, table, number)
-    return field + struct.unpack_from("<I", data, field)[0]
 
 
 def _trajectory(file: Path, batch: Any, row: int, index: int) -> Piece:

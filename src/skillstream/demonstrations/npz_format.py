@@ -140,7 +140,7 @@ def _starts(path: Path, lengths: np.ndarray, steps: int) -> np.ndarray:
     if not whole or (lengths <= 0).any() or (lengths > steps).any() or lengths.sum() != steps:
         raise FileFormatError(
             f"{path}: episode_lengths: must be positive integers that add up to the {steps} steps, found "
-            f"{lengths.dtype} {list(lengths.shape)} with the sum {lengths.sum()}"
+            f"{lengths.dtype} {list(lengths.shape)}{f' with the sum {lengths.sum()}' if whole else ''}"
         )
     starts = np.zeros(steps, bool)
     starts[np.cumsum(lengths)[:-1]] = True

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.demonstrations.pieces import Columns, Piece, optional
+from skillstream.demonstrations.pieces import Columns, Piece, optional, refuse_false_size
 from skillstream.demonstrations.step_table import (
     SINGLE,
     Layout,
@@ -20,8 +20,6 @@ from skillstream.errors import FileFormatError
 from skillstream.files import open_whole
 
 _ROWS = 2**16
-# A file may say the same number a million times in a few bytes. So much is believed of any, and of each of its bytes.
-_ALWAYS, _TIMES = 2**28, 1032
 
 
 def write(path: Path, demos: Demonstrations) -> None:
@@ -46,7 +44,7 @@ def read(path: Path) -> Iterator[Piece]:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             layout = understand(str(path), file.schema_arrow.names)
             _check_types(pa.types, path, layout, file.schema_arrow)
-            _refuse_false_sizes(path, file)
+            refuse_false_sizes(str(path), path, file)
             pieces, first = StepPieces(path), 0
             for batch in file.iter_batches(_ROWS, columns=layout.names()):
                 yield _piece(path, layout, batch, first, pieces)
@@ -72,14 +70,13 @@ def _check_types(types: Any, path: Path, layout: Layout, schema: Any) -> None:
             raise FileFormatError(f"{path}: {name}: must hold {wanted}, found {str(found)[:100]}")
 
 
-def _refuse_false_sizes(path: Path, file: Any) -> None:
+def refuse_false_sizes(where: str, path: Path, file: Any) -> None:
     """Refuse a file that claims far more numbers than its bytes are likely to stand for."""
     groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
     claimed = 8 * sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
     longest = max((getattr(f.type, "list_size", 0) for f in file.schema_arrow), default=0)
     claimed += 8 * longest * file.metadata.num_rows  # where a list is null, Arrow makes room for it
-    if claimed > _ALWAYS + _TIMES * path.stat().st_size:
-        raise FileFormatError(f"{path}: claims {claimed} bytes of numbers, for which the file is too small")
+    refuse_false_size(where, claimed, path.stat().st_size)
 
 
 def _arrow() -> tuple[Any, Any]:

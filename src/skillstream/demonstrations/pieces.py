@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.errors import InputError, MissingExtraError, shown
+from skillstream.errors import FileFormatError, InputError, MissingExtraError, shown
 
 STEP_COLUMNS = ("observations", "actions", "rewards", "action_mask", "true_options")
 DTYPES = ("int64", "float32", "float64")
@@ -126,6 +126,18 @@ def optional(library: str, extra: str, purpose: str) -> Any:
         raise MissingExtraError(
             f"{purpose} needs {library.partition('.')[0]}: pip install skillstream[{extra}]"
         ) from error
+
+
+def refuse_false_size(where: str, claimed: int, held: int) -> None:
+    """Raise a `FileFormatError` where a file of `held` bytes claims more than it is likely to stand for.
+
+    Some formats say the same number a million times in a few bytes, so some excess is believed of every file.
+    """
+    if claimed > _ALWAYS + _TIMES * held:
+        raise FileFormatError(f"{where}: claims {claimed} bytes of numbers, for which it is too small")
+
+
+_ALWAYS, _TIMES = 2**28, 1032
 
 
 def physical_memory() -> int:

@@ -13,6 +13,7 @@ from skillstream.learning.ascent import adamax, rows_for, start
 from skillstream.learning.config import OnlineConfig
 from skillstream.learning.engine import Piece, Report
 from skillstream.learning.reservoir import thin
+from skillstream.learning.saved_state import check_range, check_state
 from skillstream.learning.sample_stream import (
     CHUNK,
     Fixed,
@@ -159,11 +160,20 @@ class SampleEngine:
             return
         state = {name.removeprefix("state."): x for name, x in arrays.items()}
         with jax.enable_x64(True):
-            self.state = jax.tree.map(jnp.asarray, fill(where, self._template(header), state))
-        used = int(state["used"])
-        if not 0 <= used <= header["capacity"]:
-            raise FileFormatError(f"{where}: damaged: {used} rows are in use")
+            filled = fill(where, self._template(header), state)
+            self._check_saved(where, filled)
+            self.state = jax.tree.map(jnp.asarray, filled)
         self._remember_rows()
+
+    def _check_saved(self, where: str, state: SampleState) -> None:
+        """Refuse a state that no stream leads to."""
+        used, capacity, size = int(state.used), len(state.store.states), state.queue.row.size
+        check_state(where, state, size)
+        if not 0 < used <= capacity or capacity != rows_for(capacity):
+            raise FileFormatError(f"{where}: damaged: {used} of {capacity} rows are in use")
+        check_range(where, "queue.row", state.queue.row[: int(state.window.filled)], used)
+        kept = (np.asarray(column)[:used] for column in state.store[:2])
+        self.model.check_steps(*kept, None)
 
     def _template(self, header: dict[str, Any]) -> SampleState:
         """The shapes of a state of these sizes, none of it allocated."""

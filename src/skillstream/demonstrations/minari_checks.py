@@ -1,0 +1,133 @@
+"""What Minari would act on unchecked: spaces and arrays of any size, links out of the file, code to be run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from skillstream.demonstrations.arrow_files import refuse_compressed_file
+from skillstream.demonstrations.parquet_format import refuse_false_sizes
+from skillstream.demonstrations.pieces import optional, refuse_false_size
+from skillstream.errors import FileFormatError, shown
+from skillstream.files import read_json
+
+_PURPOSE = "reading and writing Minari data sets"
+_GZIP_LIMIT, _SLACK = 1032, 2**20  # no compressed byte stands for more; arrays this small may claim anything
+_FILTERS = {1, 2, 3, 32000}  # deflate, shuffle, fletcher32, lzf: HDF5 would load code from elsewhere for others
+_NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+_NUMBERS |= {"float16", "float32", "float64", "bool"}
+_DEPTH, _WIDEST = 16, 2**24  # of spaces: parts in parts, and numbers in a step
+_VARIABLE = 2**30  # bytes that texts may come to if each were as long as the file
+
+
+def check_minari(where: str, data: Path) -> int:
+    """Refuse a data set whose files claim what they cannot hold, or point elsewhere; its bytes, if not."""
+    metadata = read_json(data / "metadata.json")
+    if not isinstance(metadata, dict):
+        raise FileFormatError(f"{where}: its metadata are a {type(metadata).__name__}")
+    for key in ("observation_space", "action_space"):
+        if key not in metadata:  # Minari would make the environment to find it, which runs code
+            raise FileFormatError(f"{where}: its metadata have no {key}; save it with a newer Minari")
+        space = json.loads(metadata[key])
+        _check_space(f"{where}: {key}", space)
+        if metadata.get("jpeg_encoding", True) and _has_pictures(space):
+            raise FileFormatError(
+                f"{where}: {key}: its pictures are encoded, and decoding those of strangers is not safe; save "
+                "it with jpeg_encoding=False"
+            )
+    files = [path for path in data.rglob("*") if path.is_file()]
+    if any(path.is_symlink() or not path.resolve().is_relative_to(data.resolve()) for path in files):
+        raise FileFormatError(f"{where}: one of its files is a link")
+    if metadata.get("data_format") == "hdf5":
+        most = _check_hdf5(where, data / "main_data.hdf5")
+    else:
+        most = sum(path.is_dir() for path in data.iterdir())
+        _check_arrow(where, files)
+    episodes = metadata.get("total_episodes")
+    if type(episodes) is not int or not 0 <= episodes <= most:
+        raise FileFormatError(f"{where}: claims {shown(episodes)} episodes, but holds {most}")
+    return sum(path.stat().st_size for path in files)
+
+
+def _check_space(where: str, space: Any, depth: int = 0) -> None:
+    """Refuse a space that is no dictionary of a kind, or takes more room than its description is worth."""
+    kind = space.get("type") if isinstance(space, dict) else None
+    if not isinstance(kind, str) or depth > _DEPTH:
+        raise FileFormatError(f"{where}: is no space that Minari writes: {shown(space)}")
+    if space.get("dtype", "int64") not in _NUMBERS:
+        raise FileFormatError(f"{where}: must hold numbers, found {shown(space['dtype'])}")
+    parts = space.get("subspaces", [])
+    for part in parts.values() if isinstance(parts, dict) else parts:
+        _check_space(where, part, depth + 1)
+    sizes = space.get("shape") if kind == "Box" else space.get("n") if kind == "MultiBinary" else 1
+    numbers = 1
+    for size in sizes if isinstance(sizes, list) else [sizes]:
+        if type(size) is not int or not 0 <= size <= _WIDEST:
+            raise FileFormatError(f"{where}: a part of it has the shape {shown(sizes)}")
+        numbers *= size
+    length = space.get("max_length", 1)
+    if numbers > _WIDEST or type(length) is not int or length > _WIDEST:
+        raise FileFormatError(f"{where}: claims {shown(max(numbers, length))} numbers a step")
+
+
+def _has_pictures(space: dict[str, Any]) -> bool:
+    """Whether Minari would take a part of it for pictures (a Box of at least 32 rows)."""
+    parts = space.get("subspaces", [])
+    if any(_has_pictures(part) for part in (parts.values() if isinstance(parts, dict) else parts)):
+        return True
+    shape = space.get("shape") or []
+    return space["type"] == "Box" and len(shape) in (2, 3) and shape[0] >= 32
+
+
+def _check_arrow(where: str, files: list[Path]) -> None:
+    for path in files:
+        if path.suffix == ".arrow":
+            refuse_compressed_file(path)
+        if path.suffix == ".parquet":
+            with optional("pyarrow.parquet", "parquet", _PURPOSE).ParquetFile(path) as opened:
+                refuse_false_sizes(where, path, opened)
+
+
+def _check_hdf5(where: str, path: Path) -> int:
+    """Every array must hold about as much on the disk as it claims to, in this file; how many episodes it has."""
+    h5py = optional("h5py", "minari", _PURPOSE)
+    h5d, h5l, h5o, h5t = (optional(f"h5py.{part}", "minari", _PURPOSE) for part in ("h5d", "h5l", "h5o", "h5t"))
+    size, claims = path.stat().st_size, [0]
+
+    def check_link(at: bytes, about: Any) -> None:
+        if about.type != h5l.TYPE_HARD:
+            raise FileFormatError(f"{where}: {_text(at)} is a link to somewhere else")
+
+    def check(at: bytes, about: Any) -> None:
+        if about.rc > 1 and at != b".":
+            raise FileFormatError(f"{where}: {_text(at)} is there under several names")
+        if about.type != h5o.TYPE_DATASET:
+            return
+        array = h5d.open(opened.id, at)  # h5py's own objects take four times as long to make
+        made, kind = array.get_create_plist(), array.get_type()
+        numbers, width = array.get_space().get_simple_extent_npoints(), kind.get_size()
+        strange = {made.get_filter(i)[0] for i in range(made.get_nfilters())} - _FILTERS
+        if strange or made.get_external_count() or made.get_layout() == h5d.VIRTUAL:
+            raise FileFormatError(f"{where}: {_text(at)} is kept elsewhere, or packed in an unknown way")
+        if kind.get_class() == h5t.VLEN or (kind.get_class() == h5t.STRING and kind.is_variable_str()):
+            if numbers * size > _VARIABLE:
+                raise FileFormatError(f"{where}: {_text(at)} holds texts of any length, which is not read")
+        if made.get_layout() == h5d.CHUNKED:
+            for length in made.get_chunk():
+                width *= length
+            numbers = max(numbers, width // kind.get_size())
+            width = kind.get_size()
+        claims[0] += numbers * width
+        if numbers * width > _GZIP_LIMIT * array.get_storage_size() + _SLACK:
+            raise FileFormatError(
+                f"{where}: {_text(at)} claims {numbers * width} bytes, which the file is too small for"
+            )
+
+    with h5py.File(path) as opened:
+        opened.id.links.visit(check_link, info=True)
+        h5o.visit(opened.id, check, info=True)
+        refuse_false_size(where, claims[0], size)
+        return len(opened)
+
+
+def _text(name: bytes) -> str:
+    return shown(name.decode(errors="replace")).strip("'")
