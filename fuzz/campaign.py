@@ -219,11 +219,11 @@ def run(name: str, seed: int, count: int, scratch: Path, keep: Path) -> Tally:
         process.join()
         add(total, last)
         if ended != "well":
-            if not last["inputs"]:
-                raise SystemExit(f"{name}: {(scratch / f'{name}.log').read_text()[-2000:]}")
+            log = scratch / f"{name}.log"
+            if not last["inputs"] and not (scratch / name / "input").exists():
+                raise SystemExit(f"{name}: {ended}: {log.read_text()[-2000:]}")
             total.inputs += 1
             total.failures[ended] += 1
-            log = scratch / f"{name}.log"
             kept = keep / name / "failed" / f"killed-{life}"
             shutil.rmtree(kept, ignore_errors=True)
             kept.mkdir(parents=True)

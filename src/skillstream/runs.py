@@ -157,10 +157,10 @@ def _is_drawable(line: Any) -> bool:
     """Whether a line of the metrics is what reports take it for; a likelihood may be missing, or infinite."""
     if not isinstance(line, dict):
         return False
-    numbers = [line.get(name, 0) for name in _NUMBERS]
     likelihood = line.get("log_likelihood")
-    plain = all(isinstance(n, int | float) and -_MOST < n < _MOST for n in numbers)
-    return plain and (likelihood is None or isinstance(likelihood, float) or likelihood in range(-_MOST, _MOST))
+    numbers = [line.get(name, 0) for name in _NUMBERS]
+    numbers += [] if likelihood is None or isinstance(likelihood, float) else [likelihood]
+    return all(isinstance(number, int | float) and -_MOST < number < _MOST for number in numbers)
 
 
 def _plain(value: Any) -> Any:

@@ -1,11 +1,13 @@
 """What Minari would act on unchecked: spaces and arrays of any size, links out of the file, code to be run."""
 
 import json
+import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skillstream.demonstrations.arrow_files import refuse_compressed_file
-from skillstream.demonstrations.parquet_format import refuse_false_sizes
+from skillstream.demonstrations.parquet_sizes import refuse_false_sizes
 from skillstream.demonstrations.pieces import optional, refuse_false_size
 from skillstream.errors import FileFormatError, shown
 from skillstream.files import read_json
@@ -83,50 +85,64 @@ def _check_arrow(where: str, files: list[Path]) -> None:
         if path.suffix == ".arrow":
             refuse_compressed_file(path)
         if path.suffix == ".parquet":
-            with optional("pyarrow.parquet", "parquet", _PURPOSE).ParquetFile(path) as opened:
-                refuse_false_sizes(where, path, opened)
+            refuse_false_sizes(where, path, _WIDEST)
 
 
 def _check_hdf5(where: str, path: Path) -> int:
     """Every array must hold about as much on the disk as it claims to, in this file; how many episodes it has."""
     h5py = optional("h5py", "minari", _PURPOSE)
-    h5d, h5l, h5o, h5t = (optional(f"h5py.{part}", "minari", _PURPOSE) for part in ("h5d", "h5l", "h5o", "h5t"))
-    size, claims = path.stat().st_size, [0]
-
-    def check_link(at: bytes, about: Any) -> None:
-        if about.type != h5l.TYPE_HARD:
-            raise FileFormatError(f"{where}: {_text(at)} is a link to somewhere else")
-
-    def check(at: bytes, about: Any) -> None:
-        if about.rc > 1 and at != b".":
-            raise FileFormatError(f"{where}: {_text(at)} is there under several names")
-        if about.type != h5o.TYPE_DATASET:
-            return
-        array = h5d.open(opened.id, at)  # h5py's own objects take four times as long to make
-        made, kind = array.get_create_plist(), array.get_type()
-        numbers, width = array.get_space().get_simple_extent_npoints(), kind.get_size()
-        strange = {made.get_filter(i)[0] for i in range(made.get_nfilters())} - _FILTERS
-        if strange or made.get_external_count() or made.get_layout() == h5d.VIRTUAL:
-            raise FileFormatError(f"{where}: {_text(at)} is kept elsewhere, or packed in an unknown way")
-        if kind.get_class() == h5t.VLEN or (kind.get_class() == h5t.STRING and kind.is_variable_str()):
-            if numbers * size > _VARIABLE:
-                raise FileFormatError(f"{where}: {_text(at)} holds texts of any length, which is not read")
-        if made.get_layout() == h5d.CHUNKED:
-            for length in made.get_chunk():
-                width *= length
-            numbers = max(numbers, width // kind.get_size())
-            width = kind.get_size()
-        claims[0] += numbers * width
-        if numbers * width > _GZIP_LIMIT * array.get_storage_size() + _SLACK:
-            raise FileFormatError(
-                f"{where}: {_text(at)} claims {numbers * width} bytes, which the file is too small for"
-            )
-
+    look = _Look(where, path)
     with h5py.File(path) as opened:
-        opened.id.links.visit(check_link, info=True)
-        h5o.visit(opened.id, check, info=True)
-        refuse_false_size(where, claims[0], size)
+        problem = opened.id.links.visit(look.at_link, info=True)
+        problem = problem or look.h5o.visit(opened.id, partial(look.at_object, opened.id), info=True)
+        if problem:
+            raise FileFormatError(f"{where}: {problem}")
+        refuse_false_size(where, look.claimed, look.size)
         return len(opened)
+
+
+class _Look:
+    """Goes through an HDF5 file; what a method returns ends the walk and says why the file is refused.
+
+    (HDF5 walks in C, through which no exception may pass.)
+    """
+
+    def __init__(self, where: str, path: Path):
+        self.h5d, self.h5l, self.h5o, self.h5t = (
+            optional(f"h5py.{part}", "minari", _PURPOSE) for part in ("h5d", "h5l", "h5o", "h5t")
+        )
+        self.size, self.claimed = path.stat().st_size, 0
+
+    def at_link(self, at: bytes, about: Any) -> str | None:
+        """No link may lead out of the file, or twice to one place."""
+        return None if about.type == self.h5l.TYPE_HARD else f"{_text(at)} is a link to somewhere else"
+
+    def at_object(self, root: Any, at: bytes, about: Any) -> str | None:
+        """No array may claim what the file is too small for."""
+        if about.rc > 1 and at != b".":
+            return f"{_text(at)} is there under several names"
+        if about.type != self.h5o.TYPE_DATASET:
+            return None
+        try:
+            array = self.h5d.open(root, at)  # h5py's own objects take four times as long to make
+            return self._at_array(_text(at), array, array.get_create_plist(), array.get_type())
+        except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+            return f"{_text(at)} cannot be read ({error}); it may be damaged"
+
+    def _at_array(self, name: str, array: Any, made: Any, kind: Any) -> str | None:
+        numbers, width, group = array.get_space().get_simple_extent_npoints(), kind.get_size(), kind.get_class()
+        strange = {made.get_filter(i)[0] for i in range(made.get_nfilters())} - _FILTERS
+        if strange or made.get_external_count() or made.get_layout() == self.h5d.VIRTUAL:
+            return f"{name} is kept elsewhere, or packed in an unknown way"
+        any_length = group == self.h5t.VLEN or (group == self.h5t.STRING and kind.is_variable_str())
+        if any_length and numbers * self.size > _VARIABLE:
+            return f"{name} holds texts of any length, of which so many are not read"
+        if made.get_layout() == self.h5d.CHUNKED:
+            numbers = max(numbers, math.prod(made.get_chunk()))
+        self.claimed += numbers * width
+        if numbers * width > _GZIP_LIMIT * array.get_storage_size() + _SLACK:
+            return f"{name} claims {numbers * width} bytes, which the file is too small for"
+        return None
 
 
 def _text(name: bytes) -> str:

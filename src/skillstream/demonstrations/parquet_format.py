@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.demonstrations.pieces import Columns, Piece, optional, refuse_false_size
+from skillstream.demonstrations.parquet_sizes import refuse_false_sizes
+from skillstream.demonstrations.pieces import Columns, Piece, optional
 from skillstream.demonstrations.step_table import (
     SINGLE,
     Layout,
@@ -44,7 +45,8 @@ def read(path: Path) -> Iterator[Piece]:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             layout = understand(str(path), file.schema_arrow.names)
             _check_types(pa.types, path, layout, file.schema_arrow)
-            refuse_false_sizes(str(path), path, file)
+            longest = max((getattr(field.type, "list_size", 0) for field in file.schema_arrow), default=0)
+            refuse_false_sizes(str(path), path, longest)
             pieces, first = StepPieces(path), 0
             for batch in file.iter_batches(_ROWS, columns=layout.names()):
                 yield _piece(path, layout, batch, first, pieces)
@@ -68,15 +70,6 @@ def _check_types(types: Any, path: Path, layout: Layout, schema: Any) -> None:
             fits, wanted = types.is_integer(kind) or types.is_floating(kind), "numbers"
         if not fits:
             raise FileFormatError(f"{path}: {name}: must hold {wanted}, found {str(found)[:100]}")
-
-
-def refuse_false_sizes(where: str, path: Path, file: Any) -> None:
-    """Refuse a file that claims far more numbers than its bytes are likely to stand for."""
-    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-    claimed = 8 * sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
-    longest = max((getattr(f.type, "list_size", 0) for f in file.schema_arrow), default=0)
-    claimed += 8 * longest * file.metadata.num_rows  # where a list is null, Arrow makes room for it
-    refuse_false_size(where, claimed, path.stat().st_size)
 
 
 def _arrow() -> tuple[Any, Any]:

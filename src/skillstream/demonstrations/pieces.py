@@ -151,15 +151,27 @@ def _checked(where: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
     for piece in pieces:
         if len(piece.starts) == 0:
             continue
-        columns = _tidied(piece.columns)
+        place = f"{where}: {piece.place(0)}"
+        signed = {name: _signed(place, name, column) for name, column in piece.columns.items()}
+        columns = _tidied(signed)
         if first is None:
             first = {name: column[:1] for name, column in columns.items()}
-        place = f"{where}: {piece.place(0)}"
         columns = {name: _like(place, name, first, column) for name, column in columns.items()}
         _same_names(place, first, columns)
         tidy = Piece(columns, piece.starts, piece.place)
         _refuse_values(where, tidy)
         yield tidy
+
+
+def _signed(place: str, name: str, column: np.ndarray) -> np.ndarray:
+    """Numbers that can be joined to those of other pieces: beside signed ones, NumPy makes floats of uint64."""
+    if column.dtype.kind not in "iufb":
+        raise InputError(f"{place}: {name}: must be integers or floats, found {shown(str(column.dtype))}")
+    if column.dtype != np.uint64:
+        return column
+    if column.size and column.max() > np.iinfo(np.int64).max:
+        raise InputError(f"{place}: {name}: found {column.max()}, which does not fit into 64 bits")
+    return column.astype(np.int64)
 
 
 def _tidied(columns: Columns) -> Columns:
