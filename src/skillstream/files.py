@@ -64,14 +64,6 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         file.write(data)
 
 
-def parse_json(where: str, text: str | bytes) -> Any:
-    """What JSON says, or an error that begins with `where`: a stranger's file may nest or count without end."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{where}: not JSON ({error}); it may be damaged, or cut off") from error
-
-
 def read_json(path: Path) -> Any:
     """A file of JSON in text that can be written again; one that says a thing twice is refused."""
     try:

@@ -108,10 +108,11 @@ class _Look:
     """
 
     def __init__(self, where: str, path: Path):
-        self.h5d, self.h5l, self.h5o, self.h5t = (
-            optional(f"h5py.{part}", "minari", _PURPOSE) for part in ("h5d", "h5l", "h5o", "h5t")
+        self.h5d, self.h5g, self.h5l, self.h5o, self.h5t = (
+            optional(f"h5py.{part}", "minari", _PURPOSE) for part in ("h5d", "h5g", "h5l", "h5o", "h5t")
         )
         self.size, self.claimed = path.stat().st_size, 0
+        self._folder: tuple[bytes | None, Any] = (None, None)
 
     def at_link(self, at: bytes, about: Any) -> str | None:
         """No link may lead out of the file, or twice to one place."""
@@ -124,24 +125,29 @@ class _Look:
         if about.type != self.h5o.TYPE_DATASET:
             return None
         try:
-            array = self.h5d.open(root, at)  # h5py's own objects take four times as long to make
-            return self._at_array(_text(at), array, array.get_create_plist(), array.get_type())
+            folder, _, name = at.rpartition(b"/")
+            if folder != self._folder[0]:  # a search from the root for every array takes long
+                self._folder = folder, self.h5g.open(root, folder) if folder else root
+            array = self.h5d.open(self._folder[1], name)  # h5py's own objects take four times as long to make
+            return self._at_array(at, array, array.get_create_plist(), array.get_type())
         except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
             return f"{_text(at)} cannot be read ({error}); it may be damaged"
 
-    def _at_array(self, name: str, array: Any, made: Any, kind: Any) -> str | None:
+    def _at_array(self, at: bytes, array: Any, made: Any, kind: Any) -> str | None:
         numbers, width, group = array.get_space().get_simple_extent_npoints(), kind.get_size(), kind.get_class()
-        strange = {made.get_filter(i)[0] for i in range(made.get_nfilters())} - _FILTERS
-        if strange or made.get_external_count() or made.get_layout() == self.h5d.VIRTUAL:
-            return f"{name} is kept elsewhere, or packed in an unknown way"
+        layout = made.get_layout()
+        if layout == self.h5d.CHUNKED:  # the only layout with filters
+            numbers = max(numbers, math.prod(made.get_chunk()))
+            if any(made.get_filter(i)[0] not in _FILTERS for i in range(made.get_nfilters())):
+                return f"{_text(at)} is packed in a way that this library does not know"
+        elif layout == self.h5d.VIRTUAL or made.get_external_count():
+            return f"{_text(at)} is kept in another file"
         any_length = group == self.h5t.VLEN or (group == self.h5t.STRING and kind.is_variable_str())
         if any_length and numbers * self.size > _VARIABLE:
-            return f"{name} holds texts of any length, of which so many are not read"
-        if made.get_layout() == self.h5d.CHUNKED:
-            numbers = max(numbers, math.prod(made.get_chunk()))
+            return f"{_text(at)} holds texts of any length, of which so many are not read"
         self.claimed += numbers * width
         if numbers * width > _GZIP_LIMIT * array.get_storage_size() + _SLACK:
-            return f"{name} claims {numbers * width} bytes, which the file is too small for"
+            return f"{_text(at)} claims {numbers * width} bytes, which the file is too small for"
         return None
 
 

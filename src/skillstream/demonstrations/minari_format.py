@@ -64,8 +64,9 @@ def read(name: str) -> Iterator[Piece]:
     try:
         size = check_minari(f"minari:{name}", folder / "data")
         data_set = minari.load_dataset(name, download=False)
+        width = _width(data_set.observation_space)
         for episode in data_set.iterate_episodes():
-            _refuse_wide(name, data_set.observation_space, len(episode.rewards), size)
+            refuse_false_size(f"minari:{name}", 8 * width * len(episode.rewards), size)
             yield _episode(name, data_set.observation_space, data_set.action_space, episode)
     except SkillstreamError:
         raise
@@ -159,12 +160,12 @@ def _buffer(episode: Demonstrations) -> Any:
     )
 
 
-def _refuse_wide(name: str, observed: "Space", steps: int, size: int) -> None:
-    """Refuse steps that take few bytes in the file and many once their spaces are laid flat."""
+def _width(observed: "Space") -> int:
+    """Numbers in a step once its parts are laid flat: many more, perhaps, than stand in the file."""
     from gymnasium import spaces
 
-    if not isinstance(observed, spaces.Discrete) and getattr(observed, "is_np_flattenable", False):
-        refuse_false_size(f"minari:{name}", 8 * steps * spaces.flatdim(observed), size)
+    flat = not isinstance(observed, spaces.Discrete) and getattr(observed, "is_np_flattenable", False)
+    return spaces.flatdim(observed) if flat else 1
 
 
 def _episode(name: str, observed: "Space", done: "Space", episode: Any) -> Piece:

@@ -26,17 +26,17 @@ def refuse_false_sizes(where: str, path: Path, longest: int = 0) -> None:
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
-            claimed = _claimed(where, data)
-            claimed += longest * _footer(data).get(3, 0)
+            footer = _struct(data, max(len(data) - 8 - struct.unpack_from("<I", data, len(data) - 8)[0], 0))[0]
+            claimed = _claimed(where, data, footer) + longest * footer[3]
         except (IndexError, KeyError, TypeError, AttributeError, struct.error) as error:
             raise FileFormatError(f"{where}: not a whole Parquet file; it may be truncated") from error
         refuse_false_size(where, 8 * claimed, len(data))
 
 
-def _claimed(where: str, data: mmap.mmap) -> int:
+def _claimed(where: str, data: mmap.mmap, footer: Struct) -> int:
     """The numbers in all pages, each of which must be of a size to be believed."""
     numbers, pages = 0, 0
-    for group in _footer(data)[4]:
+    for group in footer[4]:
         for chunk in group[1]:
             about = chunk[3]
             start = about[9]
@@ -54,11 +54,6 @@ def _claimed(where: str, data: mmap.mmap) -> int:
                 numbers, pages, at = numbers + count, pages + 1, at + held
                 seen += count if 7 not in header else 0
     return numbers
-
-
-def _footer(data: mmap.mmap) -> Struct:
-    size = struct.unpack_from("<I", data, len(data) - 8)[0]
-    return _struct(data, max(len(data) - 8 - size, 0))[0]
 
 
 def _struct(data: mmap.mmap, at: int, depth: int = 0) -> tuple[Struct, int]:

@@ -165,7 +165,8 @@ def _unit(size: int) -> Standardiser:
 
 def _check_near(name: str, column: np.ndarray, standardiser: Standardiser) -> None:
     """Refuse what a network in float32 would turn into infinity, once squared."""
-    far = (np.abs(column - standardiser.shift) > _FAR * standardiser.scale).any(1)
+    with np.errstate(over="ignore"):  # of a standardisation to which nothing is far
+        far = (np.abs(column - standardiser.shift) > _FAR * standardiser.scale).any(1)
     if far.any():
         step = int(np.argmax(far))
         raise InputError(
