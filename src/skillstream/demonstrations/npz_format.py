@@ -3,6 +3,7 @@
 import lzma
 import math
 import os
+import struct
 import tokenize
 import zipfile
 import zlib
@@ -16,13 +17,15 @@ import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.demonstrations.pieces import STEP_COLUMNS, Columns, Piece
-from skillstream.errors import FileFormatError, shown
+from skillstream.errors import FileFormatError, SkillstreamError, shown
 from skillstream.files import open_whole
 
 _NAMES = (*STEP_COLUMNS, "episode_lengths")
 _BLOCK = 2**23  # bytes a column is read by
 _DEFLATE_LIMIT = 1032  # no deflated byte stands for more
 _HEADER_LIMIT = 1024  # characters; that of an array of numbers has a hundred
+_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError)
+_DAMAGE += (OSError, RuntimeError, ValueError, OverflowError)  # all of which zipfile lets out
 _BAD_HEADER = (ValueError, KeyError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
 
 
@@ -39,7 +42,9 @@ def read(path: Path) -> Iterator[Piece]:
         with zipfile.ZipFile(path) as archive, ExitStack() as stack:
             members = _members(path, archive, stack)
             yield from _blocks(path, members)
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError) as error:
+    except SkillstreamError:
+        raise
+    except _DAMAGE as error:
         raise FileFormatError(f"{path}: not a whole .npz file ({error}); it may be truncated") from error
 
 
