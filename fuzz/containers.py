@@ -1,4 +1,4 @@
-"""Parquet, Arrow and HDF5 files made from a grammar: sound containers with contents that no reader expects."""
+"""Parquet, Arrow and HDF5 files made from a grammar: sound containers of what no reader expects."""
 
 import io
 import json
@@ -13,7 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from mutating import MOST, NUMBERS, Files, blindly
 
-_TYPES = [pa.int8(), pa.int64(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.string()]
+_TYPES = [
+    pa.int8(),
+    pa.int64(),
+    pa.uint64(),
+    pa.float16(),
+    pa.float32(),
+    pa.float64(),
+    pa.bool_(),
+    pa.string(),
+]
 _TYPES += [pa.null(), pa.binary(), pa.timestamp("ns"), pa.decimal128(10, 2), pa.date32(), pa.large_string()]
 
 
@@ -41,7 +50,10 @@ def _column(rng: random.Random, rows: int, depth: int = 0) -> pa.Array:
 
 def _plain(rng: random.Random, rows: int) -> pa.Array:
     kind = rng.choice([pa.int64(), pa.float64(), rng.choice(_TYPES)])
-    whole = [rng.choice([0, 0, 1, 1, 2, 3, -1, *NUMBERS[:-1]]) if rng.random() < 0.1 else rng.randrange(3) for _ in range(rows)]
+    whole = [
+        rng.choice([0, 0, 1, 1, 2, 3, -1, *NUMBERS[:-1]]) if rng.random() < 0.1 else rng.randrange(3)
+        for _ in range(rows)
+    ]
     gaps = [rng.random() < 0.03 for _ in range(rows)]
     for values in (
         whole,
@@ -58,7 +70,16 @@ def _plain(rng: random.Random, rows: int) -> pa.Array:
 
 def _table(rng: random.Random) -> pa.Table:
     rows = rng.choice([0, 1, 2, 5, 50])
-    names = ["observation", "action", "observation_0", "action_0", "action_1", "episode", "reward", "true_option"]
+    names = [
+        "observation",
+        "action",
+        "observation_0",
+        "action_0",
+        "action_1",
+        "episode",
+        "reward",
+        "true_option",
+    ]
     names += ["action_mask", "step", "observation", "other"]
     chosen = ["observation", "action", *rng.sample(names, rng.choice([0, 0, 1, 2, 3]))]
     return pa.Table.from_arrays([_column(rng, rows) for _ in chosen], names=chosen)
@@ -92,14 +113,16 @@ def parquet_seeds() -> list[bytes]:
     for compression in ("none", "snappy", "gzip", "zstd", "lz4", "brotli"):
         file = io.BytesIO()
         table = pa.table({"observation": [[0.5, 1.0]] * 40, "action": list(range(40)), "episode": [0] * 40})
-        pq.write_table(table, file, compression=compression, data_page_version=made and "2.0" or "1.0")
+        pq.write_table(table, file, compression=compression, data_page_version=(made and "2.0") or "1.0")
         made.append(file.getvalue())
     return made
 
 
 def _arrow_bytes(table: pa.Table, compression: str | None = None) -> bytes:
     file = io.BytesIO()
-    with pa.ipc.new_stream(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+    with pa.ipc.new_stream(
+        file, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
         writer.write_table(table, max_chunksize=2)
     return file.getvalue()
 
@@ -113,8 +136,12 @@ def _imitation(content: bytes) -> Files:
 
 def imitation_seeds(folder: Path) -> list[Files]:
     """Folders of trajectories, plain and compressed."""
-    table = pa.table({"obs": [[[0.5, 1.0]] * 3, [[2.0, 3.0]] * 2], "acts": [[1, 0], [2]], "rews": [[0.5, 1.0], [2.0]]})
-    plain = pa.table({"obs": [[3, 1, 2]], "acts": [[[0.5], [1.5]]], "infos": [["{}"] * 2], "terminal": [True]})
+    table = pa.table(
+        {"obs": [[[0.5, 1.0]] * 3, [[2.0, 3.0]] * 2], "acts": [[1, 0], [2]], "rews": [[0.5, 1.0], [2.0]]}
+    )
+    plain = pa.table(
+        {"obs": [[3, 1, 2]], "acts": [[[0.5], [1.5]]], "infos": [["{}"] * 2], "terminal": [True]}
+    )
     made = [_arrow_bytes(table), _arrow_bytes(plain), _arrow_bytes(table, "zstd"), _arrow_bytes(table, "lz4")]
     return [_imitation(content) for content in made]
 
@@ -165,7 +192,9 @@ def minari_arrow(folder: Path) -> list[Files]:
                 data_format=data_format,
             )
             root = folder / f"{data_format}-v0"
-            made.append({str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()})
+            made.append(
+                {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+            )
     if before is None:
         del os.environ["MINARI_DATASETS_PATH"]
     else:
@@ -203,7 +232,9 @@ def _replace(rng: random.Random, file: h5py.File) -> None:
         group[leaf] = h5py.ExternalLink(rng.choice(["/etc/passwd", "main_data.hdf5", "/dev/zero"]), "/")
     elif kind == 2:
         shape = rng.choice([(10**12,), (2**62, 2), (3, 10**9), (0,), (), (0, 10**12)])
-        group.create_dataset(leaf, shape=shape, dtype=rng.choice("fdi?"), chunks=(1000,) if len(shape) == 1 else None)
+        group.create_dataset(
+            leaf, shape=shape, dtype=rng.choice("fdi?"), chunks=(1000,) if len(shape) == 1 else None
+        )
     elif kind == 3:
         group.create_dataset(leaf, (8,), "u1", external=[(rng.choice(["/etc/passwd", "/dev/zero"]), 0, 8)])
     elif kind == 4:
@@ -215,7 +246,9 @@ def _replace(rng: random.Random, file: h5py.File) -> None:
     elif kind == 6:
         compression = rng.choice(["gzip", "lzf", None])
         size = rng.choice([2, 3, 4, 10**5])
-        group.create_dataset(leaf, data=np.zeros((size, rng.choice([1, 2]))), chunks=True, compression=compression)
+        group.create_dataset(
+            leaf, data=np.zeros((size, rng.choice([1, 2]))), chunks=True, compression=compression
+        )
     elif kind == 7:
         group.create_group(leaf)
         group[leaf][leaf] = group[leaf]

@@ -24,7 +24,9 @@ with atheris.instrument_imports(include=["skillstream"]):
     import skillstream
 
     for module in pkgutil.walk_packages(skillstream.__path__, "skillstream."):
-        if module.name.startswith(("skillstream.demonstrations", "skillstream.learning")):  # most come in late
+        if module.name.startswith(
+            ("skillstream.demonstrations", "skillstream.learning")
+        ):  # most come in late
             importlib.import_module(module.name)
 
 _SEPARATOR = b"\x00\xff--file--\xff\x00"

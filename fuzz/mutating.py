@@ -20,7 +20,8 @@ NUMBERS = [0, 1, -1, 2, 7, 63, 64, 127, 128, 255, 256, 2**15, 2**16, 2**31 - 1, 
 NUMBERS += [2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**9, 10**12, 10**18, -(2**31), -(2**63), 10**400]
 TOKENS = [
     *(str(number).encode() for number in NUMBERS),
-    *b"NaN Infinity -Infinity nan inf -inf null true false 1e400 -1e400 1e-400 0.5 -0.0 1e308 0x10 1_000".split(),
+    *b"NaN Infinity -Infinity nan inf -inf null true false".split(),
+    *b"1e400 -1e400 1e-400 0.5 -0.0 1e308 0x10 1_000".split(),
     *b'[] {} [[]] "" "a" "\\ud800" "\\u0000" : , [ ] { } " \\'.split(),
     b"\x00",
     b"\xff\xfe",
@@ -36,8 +37,34 @@ TOKENS = [
     b'"' + b"x" * 20_000 + b'"',
     b"0," * 5000,
 ]
-VALUES: list[Any] = [None, True, False, "", "a", "NaN", "x" * 5000, [], {}, [0], [[]], {"a": 1}, [[1, 2], [3]]]
-VALUES += [0.5, -0.5, 1e308, float("nan"), float("inf"), -float("inf"), "\ud800", "\x00", "../x", "a/b", *NUMBERS]
+VALUES: list[Any] = [
+    None,
+    True,
+    False,
+    "",
+    "a",
+    "NaN",
+    "x" * 5000,
+    [],
+    {},
+    [0],
+    [[]],
+    {"a": 1},
+    [[1, 2], [3]],
+]
+VALUES += [
+    0.5,
+    -0.5,
+    1e308,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    "\ud800",
+    "\x00",
+    "../x",
+    "a/b",
+    *NUMBERS,
+]
 
 
 def blindly(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
@@ -83,7 +110,9 @@ def _token(rng, data, other):
 def _integer(rng, data, other):
     kind = rng.choice("bhiqBHIQ")
     size, value = struct.calcsize(kind), rng.choice(NUMBERS[:-1])
-    least, most = (-(2 ** (8 * size - 1)), 2 ** (8 * size - 1) - 1) if kind.islower() else (0, 2 ** (8 * size) - 1)
+    least, most = (
+        (-(2 ** (8 * size - 1)), 2 ** (8 * size - 1) - 1) if kind.islower() else (0, 2 ** (8 * size) - 1)
+    )
     packed = struct.pack(rng.choice("<>") + kind, min(max(value, least), most))
     at = rng.randrange(max(len(data) - size, 0) + 1)
     return data[:at] + packed + data[at + size :]
@@ -132,7 +161,10 @@ def tree(rng: random.Random, value: Any, depth: int = 0) -> Any:
         if act < 0.1:
             return {name: part for name, part in value.items() if name != key}
         if act < 0.2:
-            return {**value, rng.choice(["a", "", "structure", key + "0", rng.choice(list(value))]): value[key]}
+            return {
+                **value,
+                rng.choice(["a", "", "structure", key + "0", rng.choice(list(value))]): value[key],
+            }
         return {**value, key: tree(rng, value[key], depth + 1)}
     if isinstance(value, list) and value:
         at = rng.randrange(len(value))
@@ -210,7 +242,9 @@ def _reshaped(rng: random.Random, header: dict[str, Any]) -> dict[str, Any]:
 
 def _numbers(rng: random.Random, body: bytes) -> bytes:
     """Eight or four bytes of an array become another number."""
-    number = rng.choice([np.nan, np.inf, -np.inf, -1.0, 0.0, 2.0, 1e308, -1e308, 5e-324, rng.choice(NUMBERS[:-1])])
+    number = rng.choice(
+        [np.nan, np.inf, -np.inf, -1.0, 0.0, 2.0, 1e308, -1e308, 5e-324, rng.choice(NUMBERS[:-1])]
+    )
     if isinstance(number, float):
         packed = struct.pack(rng.choice(["<d", "<d", "<f"]), min(max(number, -3e38), 3e38))
         packed = struct.pack("<d", number) if len(packed) == 8 else packed
@@ -237,7 +271,9 @@ def npz(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
     elif act < 0.75:
         members[name] = blindly(rng, members[name])
     elif act < 0.85:
-        members[rng.choice(["rewards.npy", "episode_lengths.npy", "action_mask.npy", "a", "actions"])] = members[name]
+        members[rng.choice(["rewards.npy", "episode_lengths.npy", "action_mask.npy", "a", "actions"])] = (
+            members[name]
+        )
     else:
         members.pop(name)
     packings = [zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2]
@@ -261,8 +297,24 @@ def _npy(rng: random.Random, member: bytes) -> bytes:
     if act < 0.3:
         body = _numbers(rng, body)
     elif act < 0.6:
-        descr = [">f8", "<i4", "|b1", "|O", "<U1000", "|V0", "<U0", "<f2", "<f16", "<c16", "<M8[s]", "<u8", "|S8"]
-        header["descr"] = rng.choice([*descr, [("a", "<f8")], [("a", "|V0")], "V1000000000", 5, "(2,)f8", "<i1000"])
+        descr = [
+            ">f8",
+            "<i4",
+            "|b1",
+            "|O",
+            "<U1000",
+            "|V0",
+            "<U0",
+            "<f2",
+            "<f16",
+            "<c16",
+            "<M8[s]",
+            "<u8",
+            "|S8",
+        ]
+        header["descr"] = rng.choice(
+            [*descr, [("a", "<f8")], [("a", "|V0")], "V1000000000", 5, "(2,)f8", "<i1000"]
+        )
     elif act < 0.7:
         header["fortran_order"] = not header.get("fortran_order")
     else:

@@ -1,4 +1,4 @@
-"""Every reader of the library: valid inputs to begin with, how to damage them, and what must hold of what loads."""
+"""Every reader of the library: inputs to begin with, how to damage them, what must hold of what loads."""
 
 import json
 import os
@@ -25,10 +25,12 @@ from skillstream.runs import RunDirectory
 
 @dataclass(frozen=True)
 class Target:
-    """A reader under test. An input is a few files by name; a single one is read as a file, more as a folder."""
+    """A reader under test. An input is a few files by name."""
 
     seeds: Callable[[Path], list[Files]]
-    read: Callable[[Path], Any]  # the folder that the input was written into; raises, or returns what is sound
+    read: Callable[
+        [Path], Any
+    ]  # the folder that the input was written into; raises, or returns what is sound
     mutators: Sequence[Mutator]
     share: float  # of all inputs
     name: str = ""  # of the file or folder that an error must name
@@ -53,7 +55,9 @@ def data_sets() -> list[ss.Demonstrations]:
     many = {"rewards": rng.normal(size=6), "action_mask": mask, "true_options": [0, 1] * 3}
     return [
         ss.Demonstrations([3, 0, 1, 0, 2, 2], [1, 0, 2, 1, 1, 0], [1, 3, 2]),
-        ss.Demonstrations(rng.normal(size=(6, 3)), rng.normal(size=(6, 2)), [1, 3, 2], rewards=rng.normal(size=6)),
+        ss.Demonstrations(
+            rng.normal(size=(6, 3)), rng.normal(size=(6, 2)), [1, 3, 2], rewards=rng.normal(size=6)
+        ),
         ss.Demonstrations(rng.normal(size=(6, 2)), rng.integers(0, 3, (6, 2)), [4, 2], **many),
         ss.Demonstrations(rng.normal(size=(6, 1)).astype(np.float32), [0, 1] * 3, [6], **many),
     ]
@@ -68,7 +72,10 @@ def check_demonstrations(demos: ss.Demonstrations) -> None:
         demand(len(column) == steps and column.dtype in (np.int64, np.float32, np.float64), name)
         demand(np.isfinite(column).all() and (column.dtype.kind == "f" or column.min() >= 0), name)
         demand(column.ndim == 2 or (column.ndim == 1 and column.dtype.kind == "i"), name)
-    demand(demos.rewards is None or (demos.rewards.shape == (steps,) and np.isfinite(demos.rewards).all()), "rewards")
+    demand(
+        demos.rewards is None or (demos.rewards.shape == (steps,) and np.isfinite(demos.rewards).all()),
+        "rewards",
+    )
     demand(demos.action_mask is None or (demos.action_mask.shape == (steps,)), "mask")
     demand(demos.true_options is None or demos.true_options.shape == (steps,), "options")
     repr(demos)
@@ -100,7 +107,9 @@ def _demonstration_files(suffix: str, folder: Path) -> list[Files]:
     return inputs
 
 
-def _file_target(suffix: str, mutators: Sequence[Mutator], share: float, more: Callable[[], list[bytes]]) -> Target:
+def _file_target(
+    suffix: str, mutators: Sequence[Mutator], share: float, more: Callable[[], list[bytes]]
+) -> Target:
     name = f"demos{suffix}"
     return Target(
         lambda folder: _demonstration_files(suffix, folder) + [{name: data} for data in more()],
@@ -117,10 +126,12 @@ _STEPS = [
     b'{"episode": 1, "observation": [1, 1], "reward": 0, "true_option": 0}\n',
     b'{"observations": [0, 1], "actions": [1.5, null]}\n{"observations": [2], "actions": [1], '
     b'"dtypes": {"actions": "float32"}}',
-    b'{"observation": 4, "action": 1, "action_mask": true}\n{"observation": 0, "action": 1, "action_mask": false}',
+    b'{"observation": 4, "action": 1, "action_mask": true}\n'
+    b'{"observation": 0, "action": 1, "action_mask": false}',
 ]
 _ROWS = [
-    b"\xef\xbb\xbfepisode, step, observation, action, reward\r\n7,0,3,1,1\r\n7,1,4,,0.5\r\n\r\n2,0, 5 ,2,0\r\n",
+    b"\xef\xbb\xbfepisode, step, observation, action, reward\r\n7,0,3,1,1\r\n7,1,4,,0.5\r\n"
+    b"\r\n2,0, 5 ,2,0\r\n",
     b"action_1,observation_1,action_0,observation_0\n1,2,0,1\n0,4.5,1,3\n",
     b'observation:float64,action:float32,action_mask\n"1",2,true\n3,4,FALSE\n',
 ]
@@ -150,7 +161,11 @@ class _minari_root:
 
 
 def _files_in(folder: Path) -> Files:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def _read_minari(folder: Path) -> ss.Demonstrations:
@@ -167,7 +182,9 @@ def _read_minari(folder: Path) -> ss.Demonstrations:
 
 def policies() -> list[ss.OptionPolicy]:
     """Small ones of every kind that a file can hold."""
-    networks = partial(ss.OptionPolicy.neural, selection_hidden=(3,), action_hidden=(2,), termination_hidden=())
+    networks = partial(
+        ss.OptionPolicy.neural, selection_hidden=(3,), action_hidden=(2,), termination_hidden=()
+    )
     return [
         ss.OptionPolicy.tabular(2, 3, 2),
         ss.OptionPolicy.tabular(2, 3, ss.GaussianActions(2)),
@@ -227,10 +244,11 @@ def _read_policy(folder: Path) -> ss.OptionPolicy:
     return policy
 
 
-def _learner_seeds(folder: Path) -> list[Files]:
+def learner_seeds(folder: Path, amounts: Sequence[int] = (0, 5)) -> list[Files]:
+    """Learners of every kind after these amounts of samples."""
     inputs = []
     for policy, demos in zip(policies()[:3], _streams(), strict=True):
-        for samples in (0, 5):
+        for samples in amounts:
             config = ss.OnlineConfig(window=4, max_window=8, min_samples=2, steps=1, memory=None)
             learner = ss.OnlineLearner(policy, config)
             if samples:
@@ -249,22 +267,25 @@ def _streams() -> list[tuple[Any, Any]]:
     ]
 
 
-def _read_learner(folder: Path) -> ss.OnlineLearner:
+def read_learner(folder: Path, learn_on: bool = True) -> ss.OnlineLearner:
+    """A learner, which must go on as it is, and, where that is no new compilation, from what comes next."""
     learner = ss.OnlineLearner.load(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ss.ImpossibleSampleWarning)
         warnings.simplefilter("ignore", ss.RefusedStepWarning)
-        _check_learner(learner)
+        _check_learner(learner, learn_on)
     return learner
 
 
-def _check_learner(learner: ss.OnlineLearner) -> None:
+def _check_learner(learner: ss.OnlineLearner, learn_on: bool) -> None:
     chances = learner.option_probabilities
     demand(np.isfinite(chances).all() and abs(chances.sum() - 1) < 1e-5 and chances.min() >= 0, "chi")
     demand(np.isfinite([learner.log_likelihood, learner.certificate]).all(), "totals")
     check_policy(learner.policy, [Agent(learner.policy)])
     usual = learner.window in (4, 8) and learner.config.window == 4 and learner.config.steps == 1
-    if usual and learner.config.update_every < 100:  # no other shapes: each is seconds of compiling
+    if (
+        learn_on and usual and learner.config.update_every < 100
+    ):  # no other shapes: each is seconds of compiling
         _learn_on(learner)
 
 
@@ -335,10 +356,18 @@ TARGETS = {
         "input",
     ),
     "policy": Target(
-        _policy_seeds, _read_policy, [blind, mutating.safetensors, mutating.safetensors], 0.1, "policy.safetensors"
+        _policy_seeds,
+        _read_policy,
+        [blind, mutating.safetensors, mutating.safetensors],
+        0.1,
+        "policy.safetensors",
     ),
     "learner": Target(
-        _learner_seeds, _read_learner, [blind, mutating.safetensors, mutating.safetensors], 0.03, "learner.safetensors"
+        learner_seeds,
+        read_learner,
+        [blind, mutating.safetensors, mutating.safetensors],
+        0.03,
+        "learner.safetensors",
     ),
     "expert": Target(_expert_seeds, _read_expert, [blind, mutating.safetensors], 0.05, "expert.safetensors"),
     "run": Target(_run_seeds, _read_run, [blind, mutating.json_text, mutating.whole_json], 0.05, "input"),

@@ -694,7 +694,7 @@ def test_a_damaged_minari_data_set_is_refused(minari_root):
         with pytest.raises(ss.FileFormatError, match="minari:pole-v0: Minari cannot read it"):
             ss.Demonstrations.load("minari:pole-v0")
     (data / "metadata.json").write_text("{")
-    with pytest.raises(ss.FileFormatError, match="metadata.json: damaged"):
+    with pytest.raises(ss.FileFormatError, match=r"metadata\.json: damaged"):
         ss.Demonstrations.load("minari:pole-v0")
 
 

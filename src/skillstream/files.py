@@ -122,7 +122,9 @@ def load_arrays(
                 check_names(str(path), kind, found, expected(header))
             strange = [name for name in found if file.get_slice(name).get_dtype() not in _DTYPES]
             if strange:
-                raise FileFormatError(f"{path}: the array {shown(strange[0])} is of a type that NumPy has not")
+                raise FileFormatError(
+                    f"{path}: the array {shown(strange[0])} is of a type that NumPy has not"
+                )
             return {name: file.get_tensor(name) for name in sorted(found)}, header
     except FileFormatError:
         raise
@@ -137,23 +139,22 @@ def check_names(where: str, kind: str, found: Iterable[str], wanted: Iterable[st
     """Raise a `FileFormatError` unless a file holds the arrays that it must, no more and no fewer."""
     if set(found) != set(wanted):
         raise FileFormatError(
-            f"{where}: a {kind} file holds the arrays {shown(sorted(wanted))}, this one {shown(sorted(found))}; "
-            "it was not written by skillstream"
+            f"{where}: a {kind} file holds the arrays {shown(sorted(wanted))}, "
+            f"this one {shown(sorted(found))}; it was not written by skillstream"
         )
 
 
 def _check_header(path: Path, header: Any, kind: str, version: int) -> None:
     if not isinstance(header, dict) or header.get("kind") != kind:
         found = header.get("kind") if isinstance(header, dict) else None
-        raise FileFormatError(
-            f"{path}: expected a skillstream {kind} file, found {str(found)[:100] if found else 'something else'}"
-        )
+        found = str(found)[:100] if found else "something else"
+        raise FileFormatError(f"{path}: expected a skillstream {kind} file, found {found}")
     if not isinstance(header.get("version"), int) or header["version"] < 1:
         raise FileFormatError(
             f"{path}: the format version {shown(header.get('version'))} is not a positive integer"
         )
     if header["version"] > version:
         raise FileFormatError(
-            f"{path}: written by a newer skillstream ({kind} format {shown(header['version'])}, this one reads "
-            f"up to {version}); upgrade skillstream to read it"
+            f"{path}: written by a newer skillstream ({kind} format {shown(header['version'])}, this one "
+            f"reads up to {version}); upgrade skillstream to read it"
         )

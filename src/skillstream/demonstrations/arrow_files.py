@@ -1,4 +1,4 @@
-"""A look at Arrow's files before Arrow reads them: compressed parts make it take as much memory as they claim."""
+"""A look at Arrow's files before Arrow reads them: it takes as much memory as compressed parts claim."""
 
 import struct
 from pathlib import Path

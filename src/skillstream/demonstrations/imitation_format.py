@@ -75,7 +75,8 @@ def _trajectory(file: Path, batch: Any, row: int, index: int) -> Piece:
 
 def _array(place: str, name: str, scalar: Any, limit: int) -> np.ndarray:
     """Lists of numbers, perhaps of lists, as an array of `limit` at the most; no copies through Python."""
-    values, shape = getattr(scalar, "values", None), []
+    values: Any = getattr(scalar, "values", None)
+    shape: list[int] = []
     while hasattr(values, "value_lengths"):
         if len(values) > limit:  # lists of nothing, of which a file may hold any number
             raise FileFormatError(f"{place}: {name}: claims {len(values)} lists, for which it is too small")

@@ -187,7 +187,9 @@ def _steps(path: Path, steps: list[tuple[int, Record]], pieces: StepPieces) -> P
     if any("episode" in record for record in records):
         ids = numbers("episode", place, _values(place, "episode", records))
         if ids.dtype.kind != "i" or ids.ndim > 1:
-            raise FileFormatError(f"{place(0)}: episode: must be whole numbers, found {shown(records[0].get('episode'))}")
+            raise FileFormatError(
+                f"{place(0)}: episode: must be whole numbers, found {shown(records[0].get('episode'))}"
+            )
     return pieces.piece(columns, None, ids, lambda row: f"line {lines[row]}")
 
 

@@ -1,4 +1,4 @@
-"""What Minari would act on unchecked: spaces and arrays of any size, links out of the file, code to be run."""
+"""What Minari would act on unchecked: spaces and arrays of any size, links out of the file, code to run."""
 
 import json
 import math
@@ -14,7 +14,12 @@ from skillstream.files import read_json
 
 _PURPOSE = "reading and writing Minari data sets"
 _GZIP_LIMIT, _SLACK = 1032, 2**20  # no compressed byte stands for more; arrays this small may claim anything
-_FILTERS = {1, 2, 3, 32000}  # deflate, shuffle, fletcher32, lzf: HDF5 would load code from elsewhere for others
+_FILTERS = {
+    1,
+    2,
+    3,
+    32000,
+}  # deflate, shuffle, fletcher32, lzf: HDF5 would load code from elsewhere for others
 _NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 _NUMBERS |= {"float16", "float32", "float64", "bool"}
 _DEPTH, _WIDEST = 16, 2**24  # of spaces: parts in parts, and numbers in a step
@@ -33,8 +38,8 @@ def check_minari(where: str, data: Path) -> int:
         _check_space(f"{where}: {key}", space)
         if metadata.get("jpeg_encoding", True) and _has_pictures(space):
             raise FileFormatError(
-                f"{where}: {key}: its pictures are encoded, and decoding those of strangers is not safe; save "
-                "it with jpeg_encoding=False"
+                f"{where}: {key}: its pictures are encoded, and decoding those of strangers is not safe; "
+                "save it with jpeg_encoding=False"
             )
     files = [path for path in data.rglob("*") if path.is_file()]
     if any(path.is_symlink() or not path.resolve().is_relative_to(data.resolve()) for path in files):
@@ -89,7 +94,7 @@ def _check_arrow(where: str, files: list[Path]) -> None:
 
 
 def _check_hdf5(where: str, path: Path) -> int:
-    """Every array must hold about as much on the disk as it claims to, in this file; how many episodes it has."""
+    """Every array must hold in this file about as much as it claims to; how many episodes there are."""
     h5py = optional("h5py", "minari", _PURPOSE)
     look = _Look(where, path)
     with h5py.File(path) as opened:
@@ -134,7 +139,11 @@ class _Look:
             return f"{_text(at)} cannot be read ({error}); it may be damaged"
 
     def _at_array(self, at: bytes, array: Any, made: Any, kind: Any) -> str | None:
-        numbers, width, group = array.get_space().get_simple_extent_npoints(), kind.get_size(), kind.get_class()
+        numbers, width, group = (
+            array.get_space().get_simple_extent_npoints(),
+            kind.get_size(),
+            kind.get_class(),
+        )
         layout = made.get_layout()
         if layout == self.h5d.CHUNKED:  # the only layout with filters
             numbers = max(numbers, math.prod(made.get_chunk()))

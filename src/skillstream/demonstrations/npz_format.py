@@ -106,7 +106,11 @@ def _open_member(
         raise FileFormatError(f"{where}: must be integers or floats (or booleans), found {dtype}")
     declared = math.prod(shape) * dtype.itemsize
     held = info.file_size - file.tell()
-    if min(shape, default=0) < 0 or declared != held or info.file_size > _DEFLATE_LIMIT * max(info.compress_size, 1):
+    if (
+        min(shape, default=0) < 0
+        or declared != held
+        or info.file_size > _DEFLATE_LIMIT * max(info.compress_size, 1)
+    ):
         raise FileFormatError(f"{where}: claims {list(shape)} {dtype}, which the file is too small for")
     if not shape or 0 in shape[1:]:  # else rows that take no bytes could be any number
         found = f"rows of the shape {list(shape[1:])}" if shape else "a single number"

@@ -26,7 +26,9 @@ def refuse_false_sizes(where: str, path: Path, longest: int = 0) -> None:
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
-            footer = _struct(data, max(len(data) - 8 - struct.unpack_from("<I", data, len(data) - 8)[0], 0))[0]
+            footer = _struct(data, max(len(data) - 8 - struct.unpack_from("<I", data, len(data) - 8)[0], 0))[
+                0
+            ]
             claimed = _claimed(where, data, footer) + longest * footer[3]
         except (IndexError, KeyError, TypeError, AttributeError, struct.error) as error:
             raise FileFormatError(f"{where}: not a whole Parquet file; it may be truncated") from error

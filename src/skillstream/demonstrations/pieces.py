@@ -88,12 +88,36 @@ def numbers(name: str, place: Callable[[int], str], values: Sequence[Any] | np.n
         raise InputError(
             f"{place(row)}: {name}: found {shown(values[row])}, of another length than the steps before"
         ) from None
+    if (
+        array.dtype.kind == "f"
+        and array.size
+        and np.abs(array).max() >= _NO_INTEGER
+        and not _with_point(values)
+    ):
+        raise InputError(
+            f"{place(0)}: {name}: from here on holds a whole number that does not fit into 64 bits"
+        )
     if array.ndim and array.size and array.dtype.kind not in "iuf":
         row = next((i for i, value in enumerate(values) if np.array(value).dtype.kind not in "iuf"), 0)
         raise InputError(f"{place(row)}: {name}: must be numbers, found {shown(values[row])}")
     if array.ndim == 0:
         raise InputError(f"{place(0)}: {name}: must be a list, found {shown(values)}")
     return array
+
+
+def _with_point(values: Any) -> bool:
+    """Whether any of the numbers in lists is a float, so that NumPy has not just made all whole ones so."""
+    parts = [values]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, float | np.ndarray | np.generic):
+            return True
+        if isinstance(part, list | tuple):
+            parts.extend(part)
+    return False
+
+
+_NO_INTEGER = 2.0**63
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
@@ -164,7 +188,7 @@ def _checked(where: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _signed(place: str, name: str, column: np.ndarray) -> np.ndarray:
-    """Numbers that can be joined to those of other pieces: beside signed ones, NumPy makes floats of uint64."""
+    """Numbers that can be joined to other pieces': beside signed ones, NumPy makes floats of uint64."""
     if column.dtype.kind not in "iufb":
         raise InputError(f"{place}: {name}: must be integers or floats, found {shown(str(column.dtype))}")
     if column.dtype != np.uint64:

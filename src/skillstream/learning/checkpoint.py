@@ -81,7 +81,9 @@ def _check_numbers(where: str, numbers: dict[str, Any], config: OnlineConfig) ->
     if numbers["absorbed"] > numbers["num_samples"] or numbers["num_impossible"] > numbers["num_samples"]:
         raise FileFormatError(f"{where}: damaged: it counts fewer samples than it has taken in")
     if numbers["block"] != block or (not forgets and numbers["log2_decay"] != 0):
-        raise FileFormatError(f"{where}: damaged: its weights are in the block {numbers['block']}, not {block}")
+        raise FileFormatError(
+            f"{where}: damaged: its weights are in the block {numbers['block']}, not {block}"
+        )
 
 
 def _check_window(where: str, config: OnlineConfig, arrays: dict[str, np.ndarray]) -> None:

@@ -13,7 +13,6 @@ from skillstream.learning.ascent import adamax, rows_for, start
 from skillstream.learning.config import OnlineConfig
 from skillstream.learning.engine import Piece, Report
 from skillstream.learning.reservoir import thin
-from skillstream.learning.saved_state import check_range, check_state
 from skillstream.learning.sample_stream import (
     CHUNK,
     Fixed,
@@ -27,6 +26,7 @@ from skillstream.learning.sample_stream import (
     widen,
     with_pending,
 )
+from skillstream.learning.saved_state import check_range, check_state
 from skillstream.policies.chains import padded_size
 from skillstream.policies.policy import OptionPolicy
 from skillstream.policies.protocol import ConditionalModel
@@ -172,8 +172,8 @@ class SampleEngine:
         if not 0 < used <= capacity or capacity != rows_for(capacity):
             raise FileFormatError(f"{where}: damaged: {used} of {capacity} rows are in use")
         check_range(where, "queue.row", state.queue.row[: int(state.window.filled)], used)
-        kept = (np.asarray(column)[:used] for column in state.store[:2])
-        self.model.check_steps(*kept, None)
+        seen, done = (np.asarray(column)[:used] for column in state.store[:2])
+        self.model.check_steps(seen, done, None)
 
     def _template(self, header: dict[str, Any]) -> SampleState:
         """The shapes of a state of these sizes, none of it allocated."""

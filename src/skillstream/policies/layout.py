@@ -13,7 +13,9 @@ from skillstream.policies.shape import GaussianActions, NeuralShape, shape_from
 VERSION = 1
 TABLES = ("selection", "action", "termination")
 
-Layout = dict[str, tuple[tuple[int, ...] | None, str]]  # None: of any shape, to be checked by what is made of it
+Layout = dict[
+    str, tuple[tuple[int, ...] | None, str]
+]  # None: of any shape, to be checked by what is made of it
 
 _POSITIVE = ("observations.scale", "actions.scale", "scale", "floor")
 
@@ -74,7 +76,11 @@ def _neural_layout(shape: NeuralShape) -> Layout:
 
 
 def _gaussian_layout(num_options: int, num_states: int, action_size: int) -> Layout:
-    for name, size in (("num_options", num_options), ("num_states", num_states), ("action_size", action_size)):
+    for name, size in (
+        ("num_options", num_options),
+        ("num_states", num_states),
+        ("action_size", action_size),
+    ):
         check_whole(name, size, 1)
     shapes = {
         "selection": (num_states, num_options),

@@ -74,22 +74,22 @@ def unpack(
             return from_tables(*(arrays[name] for name in TABLES)), initial
         if header["model"] == "neural":
             return fill(where, neural_model(shape_from(header["structure"]), 0, None), arrays), initial
-        tables = (arrays[name] for name in ("selection", "mean", "scale", "termination"))
-        return gaussian_tables(*tables, float(arrays["floor"])), initial
+        selection, mean, scale, ends = (arrays[n] for n in ("selection", "mean", "scale", "termination"))
+        return gaussian_tables(selection, mean, scale, ends, float(arrays["floor"])), initial
     except (InputError, OverflowError) as error:
         raise FileFormatError(f"{where}: damaged: {error}") from error
 
 
 def _layout(where: str, header: dict[str, Any], like: Model | None) -> Layout:
-    """The arrays of a policy with this header: of the class given if it is that, else of one that is known."""
+    """The arrays of a policy with this header, of the class given or of one that is known."""
     if _of_class(header, like):
         own = {name: (leaf.shape, str(leaf.dtype)) for name, leaf in named_arrays(like).items()}
         return own | {"initial": ((like.num_options,), "float64")}  # pyright: ignore
     layout = layout_of(where, header)
     if layout is None:
         raise FileFormatError(
-            f"{where}: holds a policy of the kind {shown(header.get('model'))}, which is not known here; if it "
-            "is a class of your own, give a policy of that class and shape as like="
+            f"{where}: holds a policy of the kind {shown(header.get('model'))}, which is not known here; "
+            "if it is a class of your own, give a policy of that class and shape as like="
         )
     return layout
 
