@@ -88,7 +88,7 @@ class Worker:
         told_alike = re.sub(r"\d+", "#", told)
         where = f"{Path(place[0]).name}:{place[1]}"
         chain, cause = [kind], error.__cause__ or error.__context__
-        while cause is not None:
+        while cause is not None and len(chain) < 20:  # a chain may come back to itself
             chain.append(type(cause).__name__)
             cause = cause.__cause__ or cause.__context__
         if isinstance(error, self.targets.Unsound):

@@ -317,6 +317,19 @@ def test_hdf5_is_looked_over_before_it_is_read(data, make, message):
     refused("minari:pole-v0", message)
 
 
+@pytest.mark.usefixtures("frugal")
+@pytest.mark.parametrize("entry", [bytes(16), b"\1\0\1\0" + bytes(4) + b"\xf0" + b"\xff" * 7])
+def test_a_store_of_texts_that_hdf5_would_walk_for_ever_is_refused(data, entry):
+    path = data / "main_data.hdf5"
+    with h5py.File(path, "a") as file:
+        file["episode_1/infos/said"] = ["one", "two", "three"]
+    assert ss.Demonstrations.load("minari:pole-v0").num_steps == 6
+    content = path.read_bytes()
+    at = content.index(b"GCOL") + 16
+    path.write_bytes(content[:at] + entry + content[at + 16 :])
+    refused("minari:pole-v0", "store of texts")
+
+
 def box(**changed) -> dict:
     return {"type": "Box", "dtype": "float64", "shape": [3], "low": [0.0] * 3, "high": [1.0] * 3} | changed
 

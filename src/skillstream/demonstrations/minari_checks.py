@@ -2,6 +2,7 @@
 
 import json
 import math
+import mmap
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,7 @@ def _check_hdf5(where: str, path: Path) -> int:
     """Every array must hold in this file about as much as it claims to; how many episodes there are."""
     h5py = optional("h5py", "minari", _PURPOSE)
     look = _Look(where, path)
+    _check_heaps(where, path)
     with h5py.File(path) as opened:
         problem = opened.id.links.visit(look.at_link, info=True)
         problem = problem or look.h5o.visit(opened.id, partial(look.at_object, opened.id), info=True)
@@ -104,6 +106,24 @@ def _check_hdf5(where: str, path: Path) -> int:
             raise FileFormatError(f"{where}: {problem}")
         refuse_false_size(where, look.claimed, look.size)
         return len(opened)
+
+
+def _check_heaps(where: str, path: Path) -> None:
+    """Refuse a store of texts with an entry of no size: HDF5 (2.0) would look for the next one for ever."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        at, left = data.find(b"GCOL"), len(data) // 4  # entries; those of sound stores do not overlap
+        while at >= 0:
+            end = at + int.from_bytes(data[at + 8 : at + 16], "little")
+            if data[at + 4] == 1 and end <= len(data):
+                entry = at + 16
+                while entry + 16 <= end and left:
+                    number = int.from_bytes(data[entry : entry + 2], "little")
+                    size = int.from_bytes(data[entry + 8 : entry + 16], "little")
+                    entry += 16 + (size + 7) // 8 * 8 if number else size
+                    left -= 1
+                    if (number == 0 and size < 16) or entry > end or not left:
+                        raise FileFormatError(f"{where}: a store of texts in it is damaged")
+            at = data.find(b"GCOL", at + 4)
 
 
 class _Look:

@@ -5,6 +5,7 @@ import math
 import os
 import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -94,7 +95,9 @@ def _open_member(
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
             raise ValueError(f"its header has the version {version}, which arrays of numbers never need")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file, _HEADER_LIMIT)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that Python 2 has written it
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file, _HEADER_LIMIT)
     except _BAD_HEADER as error:
         raise FileFormatError(f"{where}: not an array as NumPy writes it ({error})") from error
     if dtype.hasobject:

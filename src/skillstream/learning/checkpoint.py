@@ -20,6 +20,7 @@ _VERSION = 2
 _FILE = "learner.safetensors"
 _NUMBERS = {"num_samples": int, "num_impossible": int, "block": int, "log2_decay": float, "absorbed": int}
 _MOST = 2**53  # samples: more were never counted, and the weights of more are not told apart
+_MOST_KEPT, _LARGEST_BATCH = 2**31, 2**22  # rows, which are counted in 32 bits; of them, in a step
 _LARGEST_WINDOW = 2**20  # of a learner that has seen nothing; one that has grew its window itself
 
 
@@ -92,6 +93,8 @@ def _check_window(where: str, config: OnlineConfig, arrays: dict[str, np.ndarray
     most = held[0] if held else _LARGEST_WINDOW
     if config.window > most:
         raise FileFormatError(f"{where}: damaged: a window of {config.window}, but room for {most}")
+    if (config.batch_size or 0) > _LARGEST_BATCH or (config.memory or 0) > _MOST_KEPT:
+        raise FileFormatError(f"{where}: damaged: batches of {config.batch_size}, memory of {config.memory}")
 
 
 def _config(saved: dict[str, Any]) -> OnlineConfig:

@@ -92,7 +92,7 @@ class SampleEngine:
         samples = samples._replace(row=_padded(rows), new_state=_padded(new_states))
         assert self.state is not None
         with jax.enable_x64(True):
-            count, tolerance = np.array(len(rows), np.int32), np.array(self._tolerance())
+            count, tolerance = np.array(len(rows), np.int32), np.array(self._tolerance(), np.float64)
             fixed = Fixed(
                 self.model, self.start.initial, samples, count, tolerance, self.optimiser, self.config
             )

@@ -10,17 +10,21 @@ import numpy as np
 from skillstream.errors import FileFormatError
 from skillstream.policies.storage import named_arrays
 
+_MOST_SAMPLES = 1e100  # as heavy as the newest
 _OPTIMISER = "moving.optimiser"  # may hold what its author likes; what it makes of it is checked at each step
 
 
 def check_state(where: str, state: Any, size: int) -> None:
     """Refuse numbers that no stream leads to, in a state with room for `size` pending samples."""
+    tiny = np.finfo(float).tiny
     for name, array in named_arrays(state).items():
         if array.dtype.kind == "f" and not name.startswith(_OPTIMISER) and not np.isfinite(array).all():
             raise FileFormatError(f"{where}: damaged: {name} holds a number that is not finite")
-        counts = name.startswith(("counts.", "store.s", "window.", "samples.weight", "queue.weight"))
-        if counts and (array < 0).any():
+        counts = name.startswith(("counts.", "store.s", "samples.weight", "queue.weight"))
+        if (counts or name.startswith("window.")) and (array < 0).any():
             raise FileFormatError(f"{where}: damaged: {name} holds a number below 0")
+        if counts and array.size and array.max() > _MOST_SAMPLES * max(state.totals[0], tiny):
+            raise FileFormatError(f"{where}: damaged: {name} holds more than so many samples could weigh")
     chi = np.asarray(state.window.chi)
     if abs(chi.sum() - 1) > 1e-6:
         raise FileFormatError(f"{where}: damaged: the chances of the options add up to {chi.sum():.6g}")

@@ -9,6 +9,7 @@ import numpy as np
 from skillstream.errors import InputError, shown
 from skillstream.policies.checks import check_whole
 
+_LARGEST = 1e30  # of weights to begin with; float32 ends at 3e38
 ACTIVATIONS = ("relu", "tanh", "gelu", "silu", "elu", "softplus", "sigmoid")
 
 
@@ -90,8 +91,9 @@ def check_shape(**given: Any) -> NeuralShape:
         raise InputError(
             f"activation: must be one of {', '.join(ACTIVATIONS)}, found {shown(given['activation'])}"
         )
-    if not (np.isfinite(given["weight_range"]) and given["weight_range"] > 0):
-        raise InputError(f"weight_range: must be a positive number, found {shown(given['weight_range'])}")
+    if not 0 < given["weight_range"] < _LARGEST:
+        found = shown(given["weight_range"])
+        raise InputError(f"weight_range: must be a positive number below {_LARGEST:g}, found {found}")
     if given["dtype"] not in ("float32", "float64"):
         raise InputError(f"dtype: must be 'float32' or 'float64', found {shown(given['dtype'])}")
     return NeuralShape(**{**given, "num_actions": kind})
