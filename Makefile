@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint experts bench clean
+FUZZ_INPUTS ?= 20000
+FUZZ_SEED ?= 0
+
+.PHONY: demo test lint experts bench fuzz clean
 
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -35,6 +38,10 @@ bench: .venv/.installed-bench
 	$(BIN)/python benchmarks/learning.py
 	$(BIN)/python benchmarks/formats.py
 	$(BIN)/python benchmarks/skills.py
+
+# Damaged files for every reader; with more inputs (a million take half an hour), more is found.
+fuzz: .venv/.installed
+	$(BIN)/python fuzz/campaign.py --inputs $(FUZZ_INPUTS) --seed $(FUZZ_SEED)
 
 clean:
 	rm -rf .venv runs

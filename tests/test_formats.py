@@ -593,7 +593,7 @@ def test_parquet_takes_lists_and_small_types(tmp_path):
         ({"observation": [0, 1], "action": [0, 1], "rewards": [0, 1]}, "did you mean 'reward'"),
         (
             {"observation": ["a", "b"], "action": [0, 1]},
-            "row 0: observation: must hold numbers .*found string",
+            "observation: must hold numbers, found string",
         ),
         ({"observation": [0, None], "action": [0, 1]}, "row 1: observation is null; only actions may be"),
         (
@@ -602,7 +602,7 @@ def test_parquet_takes_lists_and_small_types(tmp_path):
         ),
         ({"observation": [[0], [1, 2]], "action": [0, 1]}, "observation: lists from here on .* differ"),
         ({"observation": [[0], None], "action": [0, 1]}, "row 1: observation is null"),
-        ({"observation": [0, 1], "action": [0, 1], "episode": [0.5, 1]}, "episode: must hold numbers .whole"),
+        ({"observation": [0, 1], "action": [0, 1], "episode": [0.5, 1]}, "episode: must hold whole numbers"),
         ({"observation": [0, 1], "action": [0, 1], "action_mask": [0, 1]}, "action_mask: must hold booleans"),
         (
             {"observation": [0, 1, 2], "action": [0, 1, 2], "episode": [0, 1, 0]},
@@ -694,7 +694,7 @@ def test_a_damaged_minari_data_set_is_refused(minari_root):
         with pytest.raises(ss.FileFormatError, match="minari:pole-v0: Minari cannot read it"):
             ss.Demonstrations.load("minari:pole-v0")
     (data / "metadata.json").write_text("{")
-    with pytest.raises(ss.FileFormatError, match="Minari cannot read it"):
+    with pytest.raises(ss.FileFormatError, match=r"metadata\.json: damaged"):
         ss.Demonstrations.load("minari:pole-v0")
 
 

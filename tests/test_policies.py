@@ -154,7 +154,7 @@ def test_strange_contents_are_refused(tmp_path):
     with pytest.raises(ss.FileFormatError, match="damaged: initial"):
         ss.OptionPolicy.load(path)
     save_file({**tables, "initial": np.array([1, 0])}, path, header)
-    with pytest.raises(ss.FileFormatError, match="initial holds int64"):
+    with pytest.raises(ss.FileFormatError, match="initial is int64"):
         ss.OptionPolicy.load(path)
     save_file(tables, path)
     with pytest.raises(ss.FileFormatError, match="something else"):

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from skillstream.learning.config import BatchConfig, OnlineConfig, Penalties
     from skillstream.learning.online import OnlineLearner
     from skillstream.policies.distributions import Categorical, DiagonalGaussian, ProductOfCategoricals
-    from skillstream.policies.neural import GaussianActions
     from skillstream.policies.policy import OptionPolicy
     from skillstream.policies.posteriors import decode, predict_actions, sample_paths, smooth
     from skillstream.policies.protocol import ConditionalModel, Conditionals
     from skillstream.policies.segmentation import Segmentation, segment
+    from skillstream.policies.shape import GaussianActions
 
 _HOMES = {
     "Agent": "acting.agent",
@@ -44,7 +44,7 @@ _HOMES = {
     "DiagonalGaussian": "policies.distributions",
     "Evaluation": "acting.evaluation",
     "FileFormatError": "errors",
-    "GaussianActions": "policies.neural",
+    "GaussianActions": "policies.shape",
     "ImpossibleDataError": "errors",
     "ImpossibleSampleWarning": "errors",
     "InputError": "errors",

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,10 +17,11 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
-from skillstream.errors import FileFormatError
+from skillstream.errors import FileFormatError, shown
 
 _HEADER = "skillstream"
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
+_DTYPES = {"F64", "F32", "F16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"}
 
 
 @contextmanager
@@ -117,6 +118,23 @@ class Journal:
                 os.fsync(file.fileno())
 
 
+def read_json(path: Path) -> Any:
+    """A file of JSON in text that can be written again; one that says a thing twice is refused."""
+    try:
+        found = json.loads(path.read_text("utf-8"), object_pairs_hook=_once)
+        json.dumps(found, ensure_ascii=False).encode()  # no half of a character
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path}: damaged: not JSON as skillstream reads it ({error})") from error
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"a key of {shown(sorted(found))} is there twice")
+    return found
+
+
 def save_arrays(
     path: str | os.PathLike[str],
     kind: str,
@@ -154,32 +172,43 @@ def load_arrays(
             header = json.loads(metadata.get(_HEADER, "null"))
             found = set(file.keys())
             _check_header(path, header, kind, version)
-            names = found if expected is None else expected(header)
-            if found != names:
+            if expected is not None:
+                check_names(str(path), kind, found, expected(header))
+            strange = [name for name in found if file.get_slice(name).get_dtype() not in _DTYPES]
+            if strange:
                 raise FileFormatError(
-                    f"{path}: a {kind} file holds the arrays {sorted(names)}, this one {sorted(found)}; "
-                    "it was not written by skillstream"
+                    f"{path}: the array {shown(strange[0])} is of a type that NumPy has not"
                 )
-            return {name: file.get_tensor(name) for name in sorted(names)}, header
-    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, OverflowError) as error:
+            return {name: file.get_tensor(name) for name in sorted(found)}, header
+    except FileFormatError:
+        raise
+    except (SafetensorError, ValueError, RecursionError, OverflowError) as error:
         raise FileFormatError(
             f"{path}: not a whole skillstream {kind} file ({error}); it may be truncated, or a pickle, "
             "which skillstream never reads"
         ) from error
 
 
+def check_names(where: str, kind: str, found: Iterable[str], wanted: Iterable[str]) -> None:
+    """Raise a `FileFormatError` unless a file holds the arrays that it must, no more and no fewer."""
+    if set(found) != set(wanted):
+        raise FileFormatError(
+            f"{where}: a {kind} file holds the arrays {shown(sorted(wanted))}, "
+            f"this one {shown(sorted(found))}; it was not written by skillstream"
+        )
+
+
 def _check_header(path: Path, header: Any, kind: str, version: int) -> None:
     if not isinstance(header, dict) or header.get("kind") != kind:
         found = header.get("kind") if isinstance(header, dict) else None
-        raise FileFormatError(
-            f"{path}: expected a skillstream {kind} file, found {found or 'something else'}"
-        )
+        found = str(found)[:100] if found else "something else"
+        raise FileFormatError(f"{path}: expected a skillstream {kind} file, found {found}")
     if not isinstance(header.get("version"), int) or header["version"] < 1:
         raise FileFormatError(
-            f"{path}: the format version {header.get('version')!r} is not a positive integer"
+            f"{path}: the format version {shown(header.get('version'))} is not a positive integer"
         )
     if header["version"] > version:
         raise FileFormatError(
-            f"{path}: written by a newer skillstream ({kind} format {header['version']}, this one reads "
-            f"up to {version}); upgrade skillstream to read it"
+            f"{path}: written by a newer skillstream ({kind} format {shown(header['version'])}, this one "
+            f"reads up to {version}); upgrade skillstream to read it"
         )

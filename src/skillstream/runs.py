@@ -16,12 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from skillstream.errors import FileFormatError, InputError, MissingExtraError
-from skillstream.files import Journal, write_whole
+from skillstream.errors import FileFormatError, InputError, MissingExtraError, shown
+from skillstream.files import Journal, read_json, write_whole
 
 POLICY = "policy.safetensors"
 REPORT = "report.html"
 _RUN, _METRICS = "run.json", "metrics.jsonl"
+# What the commands take from a record and from its settings, and from a line of the metrics.
+_KINDS = {"task": str, "set": list, "command": str, "demonstrations": str, "learning": dict, "results": dict}
+_KINDS |= {"arguments": list, "versions": dict}
+_NUMBERS = ("step", "seconds", "start")
+_MOST = 2**63
 _PACKAGES = ("skillstream", "jax", "numpy", "gymnasium", "equinox", "optax")
 
 
@@ -67,18 +72,18 @@ class RunDirectory:
         file = path / _RUN
         if not file.is_file():
             raise FileNotFoundError(f"run: {path} is no run directory (it holds no {_RUN})")
-        try:
-            record = json.loads(file.read_text())
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise FileFormatError(f"{file}: damaged: {error}") from error
+        record = read_json(file)
         if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
             raise FileFormatError(f"{file}: damaged: it holds no settings")
         for told in (record, record["settings"]):
-            task, pairs = told.get("task"), told.get("set") or []
-            if not (task is None or isinstance(task, str)) or not isinstance(pairs, list):
-                raise FileFormatError(f"{file}: damaged: its task is {task!r}, its settings {pairs!r}")
+            for name, kind in _KINDS.items():
+                if not isinstance(told.get(name), kind | None):
+                    raise FileFormatError(f"{file}: damaged: its {name} is {shown(told[name])}")
+            if not isinstance((told.get("results") or {}).get("certificate", 0), int | float):
+                raise FileFormatError(f"{file}: damaged: its certificate is no number")
+            pairs = told.get("set") or []
             if not all(isinstance(pair, str) for pair in pairs):
-                raise FileFormatError(f"{file}: damaged: its settings are {pairs!r}")
+                raise FileFormatError(f"{file}: damaged: its settings are {shown(pairs)}")
         return RunDirectory(path, record)
 
     def __enter__(self) -> "RunDirectory":
@@ -109,14 +114,17 @@ class RunDirectory:
                     self._tensorboard.add_scalar(name, number, step)
 
     def metrics(self) -> list[dict[str, float]]:
-        """All lines of the metrics but one that was cut off."""
+        """All lines of the metrics up to one that was cut off or damaged."""
         file, lines = self.path / _METRICS, []
-        for line in file.read_text(errors="replace").splitlines() if file.is_file() else []:
+        for line in file.read_text("utf-8", errors="replace").splitlines() if file.is_file() else []:
             try:
-                lines.append(json.loads(line))
-            except json.JSONDecodeError:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
                 break
-        return [line for line in lines if isinstance(line, dict) and "step" in line]
+            if not _is_drawable(found):
+                break
+            lines.append(found)
+        return [line for line in lines if "step" in line]
 
     def finish(self, state: str = "finished", **results: Any) -> None:
         """Say how the run ended and what came of it."""
@@ -153,6 +161,16 @@ def policy_file(path: Path) -> Path:
     if not (path / POLICY).is_file():
         raise FileNotFoundError(f"policy: {path} holds no {POLICY}; give a run of fit or stream, or a file")
     return path / POLICY
+
+
+def _is_drawable(line: Any) -> bool:
+    """Whether a line of the metrics is what reports take it for; a likelihood may be missing, or infinite."""
+    if not isinstance(line, dict):
+        return False
+    likelihood = line.get("log_likelihood")
+    numbers = [line.get(name, 0) for name in _NUMBERS]
+    numbers += [] if likelihood is None or isinstance(likelihood, float) else [likelihood]
+    return all(isinstance(number, int | float) and -_MOST < number < _MOST for number in numbers)
 
 
 def _plain(value: Any) -> Any:

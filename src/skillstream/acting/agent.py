@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from skillstream.acting.rules import Rules, rules_from, sample
 from skillstream.demonstrations.spaces import flatten_observations, unflatten_actions
 from skillstream.errors import FileFormatError, InputError
-from skillstream.files import load_arrays
-from skillstream.policies.checks import check_whole
-from skillstream.policies.layout import TABLES, VERSION, gaussian_table_shapes, neural_shapes
+from skillstream.files import check_names, load_arrays
+from skillstream.policies.checks import check_distribution, check_whole
+from skillstream.policies.layout import VERSION, check_arrays, layout_of
 
 if TYPE_CHECKING:
     from skillstream.policies.policy import OptionPolicy
@@ -55,15 +55,17 @@ class Agent:
         """An agent from a file that `OptionPolicy.save` wrote, on machines without JAX too."""
         where = str(path)
         arrays, header = load_arrays(path, "policy", VERSION)
+        layout = layout_of(where, header)
+        if layout is not None:
+            check_names(where, "policy", arrays, layout)
+            check_arrays(where, arrays, layout)
         try:
-            _check_shapes(where, arrays, header)
             rules = rules_from(where, arrays, header)
-        except FileFormatError:
-            raise
-        except (InputError, KeyError, TypeError, ValueError) as error:
+            initial = check_distribution("initial", arrays["initial"], (rules.num_options,))
+        except InputError as error:
             raise FileFormatError(f"{where}: damaged: {error}") from error
         agent = cls.__new__(cls)
-        agent._begin(rules, arrays["initial"], seed, env)
+        agent._begin(rules, initial, seed, env)
         return agent
 
     def _begin(self, rules: Rules, initial: np.ndarray, seed: int, env: Any) -> None:
@@ -241,22 +243,3 @@ def _alone(space: Any, observation: Any) -> Any:
     if hasattr(space, "spaces"):
         return tuple(_alone(part, value) for part, value in zip(space.spaces, observation, strict=True))
     return np.asarray(observation)[None]
-
-
-def _check_shapes(where: str, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
-    """Refuse a file whose arrays are not those of a policy of its kind."""
-    kind = header.get("model")
-    if kind == "tabular":
-        expected = {name: arrays[name].shape for name in TABLES}
-    elif kind == "tabular gaussian":
-        expected = gaussian_table_shapes(header["structure"])
-    elif kind == "neural":
-        expected = neural_shapes(header["structure"])
-    else:
-        return
-    found = {name: array.shape for name, array in arrays.items() if name != "initial"}
-    if found != expected:
-        raise FileFormatError(f"{where}: damaged: holds the arrays {found}, expected {expected}")
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise FileFormatError(f"{where}: damaged: the array {name} holds a number that is not finite")

@@ -5,6 +5,7 @@ This is all that acting needs, so a machine that only acts needs no JAX.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from jaxtyping import Float, Int, Shaped
 
 from skillstream.errors import FileFormatError, InputError
 from skillstream.policies.checks import check_distribution
+from skillstream.policies.shape import shape_from
 
 _ROOT_2_OVER_PI = np.sqrt(2 / np.pi)
 
@@ -229,7 +231,7 @@ def rules_from(where: str, arrays: Mapping[str, np.ndarray], header: Mapping[str
     if kind in ("tabular", "tabular gaussian"):
         return TableRules(arrays)
     if kind == "neural":
-        return NetworkRules(arrays, header["structure"])
+        return NetworkRules(arrays, asdict(shape_from(header["structure"])))
     raise FileFormatError(
         f"{where}: holds a policy of the kind {kind!r}, which NumPy alone does not know; load it with "
         "OptionPolicy.load and give the policy to Agent"

@@ -59,7 +59,7 @@ def first_policy(
 
 
 def _actions(demos: "Demonstrations", space: Any, least: int) -> Any:
-    from skillstream.policies.neural import GaussianActions
+    from skillstream.policies.shape import GaussianActions
 
     if demos.actions.dtype.kind == "f":
         return GaussianActions(demos.actions.shape[1])

@@ -22,7 +22,7 @@ from skillstream.demonstrations.step_table import (
     fields_of,
     understand,
 )
-from skillstream.errors import FileFormatError
+from skillstream.errors import FileFormatError, shown
 from skillstream.files import open_whole
 
 _ROWS = 8192
@@ -82,7 +82,7 @@ class _Table:
         cells = [cell.strip() for cell in header]
         if len(cells) == 1 and (";" in cells[0] or "\t" in cells[0]):
             raise FileFormatError(
-                f"{path}, line 1: the columns must be separated by commas, found {cells[0]!r}"
+                f"{path}, line 1: the columns must be separated by commas, found {shown(cells[0])}"
             )
         names = [cell.partition(":")[0] for cell in cells]
         self._header = names
@@ -114,7 +114,7 @@ class _Table:
             name, colon, dtype = cell.partition(":")
             if colon and dtype not in DTYPES:
                 raise FileFormatError(
-                    f"{self._path}, line 1: {cell!r}: the type must be one of {', '.join(DTYPES)}"
+                    f"{self._path}, line 1: {shown(cell)}: the type must be one of {', '.join(DTYPES)}"
                 )
             if colon:
                 said[name.partition("_")[0]] = np.dtype(dtype)
@@ -193,7 +193,7 @@ class _Table:
     def _cell(self, block: _Block, name: str, row: int, wanted: str, fix: str) -> FileFormatError:
         return FileFormatError(
             f"{self._path}, line {block.lines[row]}, column {name!r}: expected {wanted}, found "
-            f"{block.cells[name][row]!r}; {fix}"
+            f"{shown(block.cells[name][row])}; {fix}"
         )
 
 

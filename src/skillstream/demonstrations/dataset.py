@@ -305,7 +305,8 @@ def _numeric(name: str, values: ArrayLike) -> np.ndarray:
             raise InputError(f"{name}: found {array.max()}, which does not fit into 64 bits")
         return array.astype(np.int64)
     if array.dtype.kind == "f":
-        return array if array.dtype == np.float32 else array.astype(np.float64)
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused as such
+            return array if array.dtype == np.float32 else array.astype(np.float64)
     raise InputError(f"{name}: must be integers or floats, found {array.dtype}")
 
 

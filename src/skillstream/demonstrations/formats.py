@@ -29,7 +29,7 @@ _BEGINNINGS = {b"PK\x03\x04": ".npz", b"PAR1": ".parquet", b"\x80": "pickle", b"
 def load(path: str | os.PathLike[str]) -> Demonstrations:
     """The data set at `path`, whole."""
     module, source = _to_read(path)
-    return join(str(source), module.read(source))
+    return join(os.fspath(path), module.read(source))
 
 
 def stream_episodes(path: str | os.PathLike[str]) -> Iterator[Demonstrations]:
@@ -47,7 +47,7 @@ def stream_episodes(path: str | os.PathLike[str]) -> Iterator[Demonstrations]:
     [2, 1]
     """
     module, source = _to_read(path)
-    return episodes(str(source), module.read(source))
+    return episodes(os.fspath(path), module.read(source))
 
 
 def save(path: str | os.PathLike[str], demos: Demonstrations) -> None:

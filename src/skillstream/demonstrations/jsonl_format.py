@@ -25,7 +25,7 @@ from skillstream.demonstrations.pieces import (
     one_episode,
 )
 from skillstream.demonstrations.step_table import SINGLE, StepPieces
-from skillstream.errors import FileFormatError
+from skillstream.errors import FileFormatError, shown
 from skillstream.files import open_whole
 
 _LINES = 8192
@@ -97,21 +97,48 @@ def _records(path: Path) -> Iterator[tuple[int, Record]]:
                     f"{path}, line {line}: must be an object {{...}}, found a {type(record).__name__}"
                 )
             _check_keys(f"{path}, line {line}", record)
+            if text.count(b'"') != 2 * len(record):
+                _check_words(f"{path}, line {line}", record, text.count(b'"') // 2)
             yield line, record
 
 
 def _check_keys(where: str, record: Record) -> None:
     known = _EPISODE_KEYS if "observations" in record else _STEP_KEYS
     if not record.keys() <= set(known):
-        odd = min(record.keys() - set(known))
+        odd = min(record.keys() - set(known))[:100]
         near = difflib.get_close_matches(odd, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(known)
-        raise FileFormatError(f"{where}: {odd!r} is not known; {hint}")
+        raise FileFormatError(f"{where}: {shown(odd)} is not known; {hint}")
     if "observations" not in record and "observation" not in record:
         raise FileFormatError(
             f"{where}: must hold 'observations' and 'actions' of an episode, or 'observation' and 'action' "
             f"of a step; found {sorted(record)}"
         )
+
+
+def _check_words(where: str, record: Record, words: int) -> None:
+    """Refuse text among the numbers, of which NumPy would make columns as wide as the longest word.
+
+    There are as many words as keys (and as `dtypes` has), unless a key is there twice.
+    """
+    dtypes = record.get("dtypes")
+    if words == len(record) + (2 * len(dtypes) if isinstance(dtypes, dict) else 0):
+        return
+    for name, value in record.items():
+        if name != "dtypes" and _holds_text(value):
+            raise FileFormatError(f"{where}: {name}: must be numbers, found {shown(value)}")
+    raise FileFormatError(f"{where}: a key is there twice, or 'dtypes' holds more than names and types")
+
+
+def _holds_text(value: Any) -> bool:
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, str | dict):
+            return True
+        if isinstance(part, list):
+            parts.extend(part)
+    return False
 
 
 def _episode(path: Path, line: int, record: Record) -> Piece:
@@ -121,7 +148,7 @@ def _episode(path: Path, line: int, record: Record) -> Piece:
     place = in_steps_of(where)
     odd = [name for name in STEP_COLUMNS if name in record and not isinstance(record[name], list)]
     if odd:
-        raise FileFormatError(f"{where}: {odd[0]}: must be a list, found {record[odd[0]]!r}")
+        raise FileFormatError(f"{where}: {odd[0]}: must be a list, found {shown(record[odd[0]])}")
     columns = {
         name: numbers(name, place, record[name])
         for name in ("observations", "rewards", "true_options")
@@ -133,12 +160,13 @@ def _episode(path: Path, line: int, record: Record) -> Piece:
             count = len(columns["observations"])
             raise FileFormatError(f"{where}: {name}: has {len(column)} steps, but observations {count}")
     dtypes = record.get("dtypes", {})
-    fits = isinstance(dtypes, dict) and all(d in _FLOATS for d in dtypes.values())
+    fits = isinstance(dtypes, dict) and all(isinstance(d, str) and d in _FLOATS for d in dtypes.values())
     if not fits or not dtypes.keys() <= columns.keys():
         raise FileFormatError(
-            f"{where}: dtypes: must give columns one of {', '.join(_FLOATS)}, found {dtypes}"
+            f"{where}: dtypes: must give columns one of {', '.join(_FLOATS)}, found {shown(dtypes)}"
         )
-    columns |= {name: columns[name].astype(dtype) for name, dtype in dtypes.items()}
+    with np.errstate(over="ignore"):  # it becomes infinite, and is refused as such
+        columns |= {name: columns[name].astype(dtype) for name, dtype in dtypes.items()}
     return one_episode(columns, f"line {line}")
 
 
@@ -159,7 +187,9 @@ def _steps(path: Path, steps: list[tuple[int, Record]], pieces: StepPieces) -> P
     if any("episode" in record for record in records):
         ids = numbers("episode", place, _values(place, "episode", records))
         if ids.dtype.kind != "i" or ids.ndim > 1:
-            raise FileFormatError(f"{place(0)}: episode: must be whole numbers, found {ids[0]}")
+            raise FileFormatError(
+                f"{place(0)}: episode: must be whole numbers, found {shown(records[0].get('episode'))}"
+            )
     return pieces.piece(columns, None, ids, lambda row: f"line {lines[row]}")
 
 
@@ -186,7 +216,7 @@ def _actions(place: Place, actions: list[Any], mask: list[Any] | None) -> Column
         odd = [row for row, value in enumerate(mask) if not isinstance(value, bool)]
         if odd:
             raise FileFormatError(
-                f"{place(odd[0])}: action_mask: must be true or false, found {mask[odd[0]]!r}"
+                f"{place(odd[0])}: action_mask: must be true or false, found {shown(mask[odd[0]])}"
             )
         if len(mask) != len(actions):
             raise FileFormatError(

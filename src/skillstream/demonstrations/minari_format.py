@@ -5,7 +5,6 @@ and `action_mask`, one number a step and one more. Rewards that are not known ar
 """
 
 import errno
-import json
 import os
 import secrets
 import shutil
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.demonstrations.pieces import Columns, Piece, one_episode, optional
+from skillstream.demonstrations.minari_checks import check_minari
+from skillstream.demonstrations.pieces import Columns, Piece, one_episode, optional, refuse_false_size
 from skillstream.demonstrations.spaces import flatten_actions, flatten_observations
-from skillstream.errors import FileFormatError, InputError
+from skillstream.errors import FileFormatError, InputError, SkillstreamError
 from skillstream.files import not_written
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _INFOS = {"true_option": "true_options", "action_mask": "action_mask"}
 _BATCH = 256  # episodes written at a time
 _EPISODE_BYTES = 2**15  # what HDF5 and Minari add to an episode's numbers
-_GZIP_LIMIT, _SLACK = 1032, 2**20  # no compressed byte stands for more; arrays this small may claim anything
+_DAMAGE = (OSError, KeyError, TypeError, AssertionError, AttributeError, IndexError, OverflowError)
+_DAMAGE += (RuntimeError, ValueError)  # what Minari, h5py and pyarrow let out; deep nesting is a RuntimeError
 
 
 def write(name: str, demos: Demonstrations) -> None:
@@ -60,16 +61,16 @@ def read(name: str) -> Iterator[Piece]:
             f"path: there is no Minari data set {name} in {folder.parent} (set by MINARI_DATASETS_PATH); "
             f"skillstream downloads nothing: minari download {name}"
         )
-    _refuse_false_sizes(name, folder / "data")
     try:
+        size = check_minari(f"minari:{name}", folder / "data")
         data_set = minari.load_dataset(name, download=False)
+        width = _width(data_set.observation_space)
         for episode in data_set.iterate_episodes():
+            refuse_false_size(f"minari:{name}", 8 * width * len(episode.rewards), size)
             yield _episode(name, data_set.observation_space, data_set.action_space, episode)
-    except (OSError, KeyError, TypeError, AssertionError, AttributeError) as error:
-        raise _damaged(name, error) from error
-    except ValueError as error:
-        if isinstance(error, InputError | FileFormatError):
-            raise
+    except SkillstreamError:
+        raise
+    except _DAMAGE as error:
         raise _damaged(name, error) from error
 
 
@@ -159,37 +160,12 @@ def _buffer(episode: Demonstrations) -> Any:
     )
 
 
-def _refuse_false_sizes(name: str, data: Path) -> None:
-    """Refuse what Minari would act on unchecked: no spaces (it would run code to find them), false sizes."""
-    try:
-        metadata = json.loads((data / "metadata.json").read_text())
-        absent = [key for key in ("observation_space", "action_space") if key not in metadata]
-        if absent:
-            raise FileFormatError(
-                f"minari:{name}: its metadata have no {absent[0]}; save it with a newer Minari"
-            )
-        if metadata.get("data_format") == "hdf5":
-            _check_hdf5(name, data / "main_data.hdf5")
-    except (OSError, TypeError, json.JSONDecodeError) as error:
-        raise _damaged(name, error) from error
+def _width(observed: "Space") -> int:
+    """Numbers in a step once its parts are laid flat: many more, perhaps, than stand in the file."""
+    from gymnasium import spaces
 
-
-def _check_hdf5(name: str, file: Path) -> None:
-    """Every array must hold about as much on the disk as it claims to."""
-    h5py, h5d, h5o = (optional(module, "minari", _PURPOSE) for module in ("h5py", "h5py.h5d", "h5py.h5o"))
-
-    def check(at: bytes, about: Any) -> None:
-        if about.type != h5o.TYPE_DATASET:
-            return
-        array = h5d.open(opened.id, at)  # h5py's own objects take four times as long to make
-        size = array.get_space().get_simple_extent_npoints() * array.get_type().get_size()
-        if size > _GZIP_LIMIT * array.get_storage_size() + _SLACK:
-            raise FileFormatError(
-                f"minari:{name}: {at.decode()} claims {size} bytes, which the file is too small for"
-            )
-
-    with h5py.File(file) as opened:
-        h5o.visit(opened.id, check, info=True)
+    flat = not isinstance(observed, spaces.Discrete) and getattr(observed, "is_np_flattenable", False)
+    return spaces.flatdim(observed) if flat else 1
 
 
 def _episode(name: str, observed: "Space", done: "Space", episode: Any) -> Piece:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
+from skillstream.demonstrations.parquet_sizes import refuse_false_sizes
 from skillstream.demonstrations.pieces import Columns, Piece, optional
 from skillstream.demonstrations.step_table import (
     SINGLE,
@@ -43,12 +44,32 @@ def read(path: Path) -> Iterator[Piece]:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             layout = understand(str(path), file.schema_arrow.names)
+            _check_types(pa.types, path, layout, file.schema_arrow)
+            longest = max((getattr(field.type, "list_size", 0) for field in file.schema_arrow), default=0)
+            refuse_false_sizes(str(path), path, longest)
             pieces, first = StepPieces(path), 0
             for batch in file.iter_batches(_ROWS, columns=layout.names()):
                 yield _piece(path, layout, batch, first, pieces)
                 first += batch.num_rows
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path}: not a whole Parquet file ({error}); it may be truncated") from error
+
+
+def _check_types(types: Any, path: Path, layout: Layout, schema: Any) -> None:
+    """Refuse columns of anything but numbers before a row is read: a word may be as long as the file."""
+    for name in layout.names():
+        kind = found = schema.field(name).type
+        listed = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        if listed and name in ("observation", "action"):
+            kind = kind.value_type
+        if name == "action_mask":
+            fits, wanted = types.is_boolean(kind), "booleans"
+        elif name in ("episode", "true_option"):
+            fits, wanted = types.is_integer(kind), "whole numbers"
+        else:
+            fits, wanted = types.is_integer(kind) or types.is_floating(kind), "numbers"
+        if not fits:
+            raise FileFormatError(f"{path}: {name}: must hold {wanted}, found {str(found)[:100]}")
 
 
 def _arrow() -> tuple[Any, Any]:
@@ -64,7 +85,7 @@ def _piece(path: Path, layout: Layout, batch: Any, first: int, pieces: StepPiece
     columns: Columns = {"observations": table.group(layout.observations)}
     columns["actions"] = table.group(layout.actions, gaps=True)
     for name in layout.others & set(SINGLE):
-        columns[SINGLE[name]] = table.numbers(name, boolean=name == "action_mask")
+        columns[SINGLE[name]] = table.numbers(name)
     ids = table.numbers("episode") if "episode" in layout.others else None
     return pieces.piece(columns, table.missing(layout.actions), ids, place)
 
@@ -102,21 +123,11 @@ class _Batch:
             )
         return empty[0]
 
-    def numbers(self, name: str, gaps: bool = False, boolean: bool = False) -> np.ndarray:
+    def numbers(self, name: str, gaps: bool = False) -> np.ndarray:
         """A column of numbers; null becomes 0 where there may be gaps."""
-        return self._plain(name, self._batch.column(name), gaps, boolean)
+        return self._plain(name, self._batch.column(name), gaps)
 
-    def _plain(self, name: str, column: Any, gaps: bool, boolean: bool = False) -> np.ndarray:
-        types = self._pa.types
-        if boolean:
-            fits = types.is_boolean(column.type)
-        else:
-            fits = types.is_integer(column.type) or types.is_floating(column.type)
-        if name in ("episode", "true_option"):
-            fits = types.is_integer(column.type)
-        if not fits:
-            wanted = "booleans" if boolean else "numbers (whole ones for episode and true_option)"
-            raise FileFormatError(f"{self._place(0)}: {name}: must hold {wanted}, found {column.type}")
+    def _plain(self, name: str, column: Any, gaps: bool) -> np.ndarray:
         if column.null_count and not gaps:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise FileFormatError(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
-from skillstream.errors import InputError, MissingExtraError
+from skillstream.errors import FileFormatError, InputError, MissingExtraError, shown
 
 STEP_COLUMNS = ("observations", "actions", "rewards", "action_mask", "true_options")
 DTYPES = ("int64", "float32", "float64")
@@ -80,18 +80,44 @@ def numbers(name: str, place: Callable[[int], str], values: Sequence[Any] | np.n
     """Numbers given as lists as an array, or an error that says in which row they are none."""
     try:
         array = np.array(values)
-    except (ValueError, OverflowError):
+    except OverflowError:
+        raise InputError(f"{place(0)}: {name}: from here on holds a number too large for a float") from None
+    except ValueError:
         shapes = [_shape(value) for value in values]
         row = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0)
         raise InputError(
-            f"{place(row)}: {name}: found {values[row]!r}, of another length than the steps before"
+            f"{place(row)}: {name}: found {shown(values[row])}, of another length than the steps before"
         ) from None
+    if (
+        array.dtype.kind == "f"
+        and array.size
+        and np.abs(array).max() >= _NO_INTEGER
+        and not _with_point(values)
+    ):
+        raise InputError(
+            f"{place(0)}: {name}: from here on holds a whole number that does not fit into 64 bits"
+        )
     if array.ndim and array.size and array.dtype.kind not in "iuf":
         row = next((i for i, value in enumerate(values) if np.array(value).dtype.kind not in "iuf"), 0)
-        raise InputError(f"{place(row)}: {name}: must be numbers, found {values[row]!r}")
+        raise InputError(f"{place(row)}: {name}: must be numbers, found {shown(values[row])}")
     if array.ndim == 0:
-        raise InputError(f"{place(0)}: {name}: must be a list, found {values!r}")
+        raise InputError(f"{place(0)}: {name}: must be a list, found {shown(values)}")
     return array
+
+
+def _with_point(values: Any) -> bool:
+    """Whether any of the numbers in lists is a float, so that NumPy has not just made all whole ones so."""
+    parts = [values]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, float | np.ndarray | np.generic):
+            return True
+        if isinstance(part, list | tuple):
+            parts.extend(part)
+    return False
+
+
+_NO_INTEGER = 2.0**63
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
@@ -126,6 +152,18 @@ def optional(library: str, extra: str, purpose: str) -> Any:
         ) from error
 
 
+def refuse_false_size(where: str, claimed: int, held: int) -> None:
+    """Raise a `FileFormatError` where a file of `held` bytes claims more than it is likely to stand for.
+
+    Some formats say the same number a million times in a few bytes, so some excess is believed of every file.
+    """
+    if claimed > _ALWAYS + _TIMES * held:
+        raise FileFormatError(f"{where}: claims {claimed} bytes of numbers, for which it is too small")
+
+
+_ALWAYS, _TIMES = 2**28, 1032
+
+
 def physical_memory() -> int:
     """Bytes of memory in this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -137,15 +175,27 @@ def _checked(where: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
     for piece in pieces:
         if len(piece.starts) == 0:
             continue
-        columns = _tidied(piece.columns)
+        place = f"{where}: {piece.place(0)}"
+        signed = {name: _signed(place, name, column) for name, column in piece.columns.items()}
+        columns = _tidied(signed)
         if first is None:
             first = {name: column[:1] for name, column in columns.items()}
-        place = f"{where}: {piece.place(0)}"
         columns = {name: _like(place, name, first, column) for name, column in columns.items()}
         _same_names(place, first, columns)
         tidy = Piece(columns, piece.starts, piece.place)
         _refuse_values(where, tidy)
         yield tidy
+
+
+def _signed(place: str, name: str, column: np.ndarray) -> np.ndarray:
+    """Numbers that can be joined to other pieces': beside signed ones, NumPy makes floats of uint64."""
+    if column.dtype.kind not in "iufb":
+        raise InputError(f"{place}: {name}: must be integers or floats, found {shown(str(column.dtype))}")
+    if column.dtype != np.uint64:
+        return column
+    if column.size and column.max() > np.iinfo(np.int64).max:
+        raise InputError(f"{place}: {name}: found {column.max()}, which does not fit into 64 bits")
+    return column.astype(np.int64)
 
 
 def _tidied(columns: Columns) -> Columns:

@@ -31,7 +31,7 @@ def flatten_observations(space: "Space", values: Any) -> np.ndarray:
     if isinstance(space, spaces.Discrete):
         return _from_zero("observations", values, np.array([space.start]), np.array([space.n]))[:, 0]
     if isinstance(space, spaces.Box):
-        column = np.asarray(values, np.float64)
+        column = _real("observations", values)
         _check_shape("observations", column, space.shape)
         return column.reshape(len(column), -1)
     if not getattr(space, "is_np_flattenable", False):
@@ -52,7 +52,7 @@ def flatten_actions(space: "Space", values: Any) -> np.ndarray:
         size = int(np.prod(space.shape))
         return _from_zero("actions", values, np.zeros(size, int), np.full(size, 2))
     if isinstance(space, spaces.Box):
-        column = np.asarray(values, np.float64)
+        column = _real("actions", values)
         _check_shape("actions", column, space.shape)
         return column.reshape(len(column), -1)
     raise InputError(f"actions: the space {space} is none of Discrete, MultiDiscrete, MultiBinary and Box")
@@ -84,6 +84,13 @@ def _from_zero(name: str, values: Any, first: np.ndarray, sizes: np.ndarray) -> 
         step = int(np.argmax(outside))
         raise InputError(f"{name}: step {step} holds {np.asarray(values)[step]}, which is not in the space")
     return column
+
+
+def _real(name: str, values: Any) -> np.ndarray:
+    column = np.asarray(values)
+    if column.dtype.kind not in "iufb":
+        raise InputError(f"{name}: must be numbers, found {column.dtype}")
+    return column.astype(np.float64, copy=False)
 
 
 def _check_shape(name: str, column: np.ndarray, shape: tuple[int, ...]) -> None:

@@ -9,6 +9,7 @@ recorded of the actions is left empty (null).
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.demonstrations.pieces import Columns, Piece
-from skillstream.errors import FileFormatError
+from skillstream.errors import FileFormatError, shown
 
 SINGLE = {"reward": "rewards", "true_option": "true_options", "action_mask": "action_mask"}
 _OTHERS = ("episode", *SINGLE, "step")
@@ -39,14 +40,14 @@ class Layout:
 
 def understand(where: str, names: Sequence[str]) -> Layout:
     """The layout that the names of a table's columns mean."""
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise FileFormatError(f"{where}: the column {twice[0]!r} is there twice; remove one")
+        raise FileFormatError(f"{where}: the column {shown(twice[0])} is there twice; remove one")
     unknown = [
         n for n in names if n not in (*_OTHERS, "observation", "action") and not _NUMBERED.fullmatch(n)
     ]
     if unknown:
-        raise FileFormatError(f"{where}: the column {unknown[0]!r} is not known{_hint(unknown[0])}")
+        raise FileFormatError(f"{where}: the column {shown(unknown[0])} is not known{_hint(unknown[0])}")
     groups = {kind: _group(where, names, kind) for kind in ("observation", "action")}
     return Layout(groups["observation"], groups["action"], frozenset(names) & frozenset(_OTHERS))
 
@@ -60,11 +61,12 @@ def _group(where: str, names: Sequence[str], kind: str) -> tuple[str, ...]:
         return (kind,)
     if not numbered:
         raise FileFormatError(
-            f"{where}: there is no column {kind!r} (nor {kind}_0, {kind}_1, ...) among {list(names)}; "
+            f"{where}: there is no column {kind!r} (nor {kind}_0, {kind}_1, ...) among {shown(list(names))}; "
             "the first row must name the columns"
         )
     expected = tuple(f"{kind}_{i}" for i in range(len(numbered)))
-    missing = [name for name in expected if name not in numbered]
+    present = set(numbered)
+    missing = [name for name in expected if name not in present]
     if missing:
         raise FileFormatError(f"{where}: the column {missing[0]!r} is missing; count from 0 without gaps")
     return expected

@@ -163,8 +163,9 @@ def read(path: Path, name: str) -> Learnt:
     """Read what `write` wrote for the task `name`."""
     arrays, header = load_arrays(path, _KIND, _VERSION, lambda _: {"actions"})
     actions, task, score = arrays["actions"], TRAININGS[name], header.get("score")
-    sound = actions.shape == (task.bins.num_states,) and actions.max() < task.world.num_actions
-    if not sound or header.get("task") != name or not isinstance(score, float):
+    sound = actions.shape == (task.bins.num_states,) and actions.dtype == np.uint8
+    sound = sound and actions.max() < task.world.num_actions
+    if not sound or header.get("task") != name or not (isinstance(score, float) and np.isfinite(score)):
         raise FileFormatError(f"{path}: damaged: it does not hold a policy for {name}")
     return Learnt(actions.astype(np.int64), score)
 

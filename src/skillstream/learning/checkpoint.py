@@ -8,16 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from skillstream.errors import FileFormatError, InputError
+from skillstream.errors import FileFormatError, InputError, shown
 from skillstream.files import load_arrays, save_arrays
 from skillstream.learning.config import OnlineConfig, Penalties
 from skillstream.learning.engine import Engine
+from skillstream.learning.weights import Weights
 from skillstream.policies.policy import OptionPolicy
 from skillstream.policies.storage import names_in, pack, unpack
 
 _VERSION = 2
 _FILE = "learner.safetensors"
 _NUMBERS = {"num_samples": int, "num_impossible": int, "block": int, "log2_decay": float, "absorbed": int}
+_MOST = 2**53  # samples: more were never counted, and the weights of more are not told apart
+_MOST_KEPT, _LARGEST_BATCH = 2**31, 2**22  # rows, which are counted in 32 bits; of them, in a step
+_LARGEST_WINDOW = 2**20  # of a learner that has seen nothing; one that has grew its window itself
 
 
 def save(
@@ -69,12 +73,16 @@ def unpacked(
         numbers = {name: header["numbers"][name] for name in _NUMBERS}
         for name, kind in _NUMBERS.items():
             value = numbers[name]
-            if type(value) is not kind or not np.isfinite(value) or (kind is int and value < 0):
-                raise FileFormatError(f"{where}: damaged: {name} is {value!r}")
+            if type(value) is not kind or not -_MOST <= value <= (0 if kind is float else _MOST):
+                raise FileFormatError(f"{where}: damaged: {name} is {shown(value)}")
+            if kind is int and value < 0:
+                raise FileFormatError(f"{where}: damaged: {name} is {value}")
         names = names_in(where, header["policy"], template)
         start = {name: arrays.pop(f"start.{name}") for name in names}
         policy = OptionPolicy(*unpack(where, start, header["policy"], template))
         config = _config(header["config"])
+        _check_numbers(where, numbers, config)
+        _check_window(where, config, arrays)
         engine = make_engine(policy, config)
         if set(arrays) != engine.expected(header["engine"]):
             raise FileFormatError(f"{where}: holds other arrays than a learner of {policy!r} keeps")
@@ -86,6 +94,28 @@ def unpacked(
 
 def _damaged(where: str, error: Exception) -> FileFormatError:
     return error if isinstance(error, FileFormatError) else FileFormatError(f"{where}: damaged: {error}")
+
+
+def _check_numbers(where: str, numbers: dict[str, Any], config: OnlineConfig) -> None:
+    """Refuse counts that contradict one another: a learner would go on from them to nonsense."""
+    forgets = config.weighting in ("polynomial", "constant")
+    block = Weights.block_of(numbers["log2_decay"]) if forgets else 0
+    if numbers["absorbed"] > numbers["num_samples"] or numbers["num_impossible"] > numbers["num_samples"]:
+        raise FileFormatError(f"{where}: damaged: it counts fewer samples than it has taken in")
+    if numbers["block"] != block or (not forgets and numbers["log2_decay"] != 0):
+        raise FileFormatError(
+            f"{where}: damaged: its weights are in the block {numbers['block']}, not {block}"
+        )
+
+
+def _check_window(where: str, config: OnlineConfig, arrays: dict[str, np.ndarray]) -> None:
+    """Refuse a window larger than the arrays for it, before room for it is made."""
+    held = [arrays[name].size for name in ("state.samples.weight", "state.queue.weight") if name in arrays]
+    most = held[0] if held else _LARGEST_WINDOW
+    if config.window > most:
+        raise FileFormatError(f"{where}: damaged: a window of {config.window}, but room for {most}")
+    if (config.batch_size or 0) > _LARGEST_BATCH or (config.memory or 0) > _MOST_KEPT:
+        raise FileFormatError(f"{where}: damaged: batches of {config.batch_size}, memory of {config.memory}")
 
 
 def _config(saved: dict[str, Any]) -> OnlineConfig:

@@ -27,6 +27,7 @@ from skillstream.learning.sample_stream import (
     widen,
     with_pending,
 )
+from skillstream.learning.saved_state import check_range, check_state
 from skillstream.policies.chains import padded_size
 from skillstream.policies.policy import OptionPolicy
 from skillstream.policies.protocol import ConditionalModel
@@ -92,7 +93,7 @@ class SampleEngine:
         samples = samples._replace(row=_padded(rows), new_state=_padded(new_states))
         assert self.state is not None
         with jax.enable_x64(True):
-            count, tolerance = np.array(len(rows), np.int32), np.array(self._tolerance())
+            count, tolerance = np.array(len(rows), np.int32), np.array(self._tolerance(), np.float64)
             seed = np.array(self.config.seed)
             given = (self.model, self.start.initial, samples, count, tolerance, seed)
             fixed = Fixed(*given, self.optimiser, compiled_for(self.config))
@@ -160,11 +161,20 @@ class SampleEngine:
             return
         state = {name.removeprefix("state."): x for name, x in arrays.items()}
         with jax.enable_x64(True):
-            self.state = jax.tree.map(jnp.asarray, fill(where, self._template(header), state))
-        used = int(state["used"])
-        if not 0 <= used <= header["capacity"]:
-            raise FileFormatError(f"{where}: damaged: {used} rows are in use")
+            filled = fill(where, self._template(header), state)
+            self._check_saved(where, filled)
+            self.state = jax.tree.map(jnp.asarray, filled)
         self._remember_rows()
+
+    def _check_saved(self, where: str, state: SampleState) -> None:
+        """Refuse a state that no stream leads to."""
+        used, capacity, size = int(state.used), len(state.store.states), state.queue.row.size
+        check_state(where, state, size)
+        if not 0 < used <= capacity or capacity != rows_for(capacity):
+            raise FileFormatError(f"{where}: damaged: {used} of {capacity} rows are in use")
+        check_range(where, "queue.row", state.queue.row[: int(state.window.filled)], used)
+        seen, done = (np.asarray(column)[:used] for column in state.store[:2])
+        self.model.check_steps(seen, done, None)
 
     def _template(self, header: dict[str, Any]) -> SampleState:
         """The shapes of a state of these sizes, none of it allocated."""

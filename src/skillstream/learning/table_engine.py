@@ -9,6 +9,7 @@ import numpy as np
 from skillstream.errors import InputError
 from skillstream.learning.config import OnlineConfig
 from skillstream.learning.engine import Piece, Report
+from skillstream.learning.saved_state import check_range, check_state
 from skillstream.learning.stream import (
     Chunk,
     StreamState,
@@ -130,8 +131,13 @@ class TableEngine:
     def resume(self, where: str, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
         """Go on from saved arrays."""
         state = {name.removeprefix("state."): x for name, x in arrays.items() if name.startswith("state.")}
+        size = state["samples.weight"].size
         with jax.enable_x64(True):
-            template = jax.eval_shape(lambda: self._new_state(state["samples.weight"].size))
+            template = jax.eval_shape(lambda: self._new_state(size))
+            check_state(where, fill(where, template, state), size)
+            cells = self.num_states * self.num_actions
+            check_range(where, "samples.tags", state["samples.tags"][0], self.num_states)
+            check_range(where, "samples.tags", state["samples.tags"][1], cells + 1)
             self._go_on_from(jax.tree.map(jnp.asarray, fill(where, template, state)))
         reference = {
             name.removeprefix("reference."): x for name, x in arrays.items() if name.startswith("reference.")

@@ -1,5 +1,7 @@
 """How much each sample of a stream counts: gamma_t times the product of later (1 - gamma)."""
 
+from typing import Any
+
 import numpy as np
 
 from skillstream.learning.config import OnlineConfig
@@ -30,8 +32,13 @@ class Weights:
         gamma = time**-rate if weighting == "polynomial" else np.full(count, rate)
         kept = np.where(time > 1, 1 - gamma, 1.0)
         log2_decay = np.cumsum(np.concatenate([[self.log2_decay], np.log2(kept)]))[1:]
-        block = np.floor(-log2_decay / _BLOCK).astype(np.int64)
+        block = self.block_of(log2_decay)
         return gamma * np.exp2(-log2_decay - _BLOCK * block), block, log2_decay
+
+    @staticmethod
+    def block_of(log2_decay: Any) -> Any:
+        """The block of powers of two that a decay has grown into."""
+        return np.floor(-log2_decay / _BLOCK).astype(np.int64)
 
     @staticmethod
     def factor(blocks: int) -> float:

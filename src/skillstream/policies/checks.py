@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skillstream.errors import InputError
+from skillstream.errors import InputError, shown
 
 
 def check_whole(name: str, value: object, least: int) -> None:
     """Raise an `InputError` unless `value` is a whole number from `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name}: must be a whole number from {least}, found {value!r}")
+        raise InputError(f"{name}: must be a whole number from {least}, found {shown(value)}")
 
 
 def check_distribution(name: str, table: ArrayLike, shape: tuple[int | str, ...]) -> np.ndarray:

@@ -10,10 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from skillstream.errors import InputError
-
-ACTIVATIONS = ("relu", "tanh", "gelu", "silu", "elu", "softplus", "sigmoid")
-
 
 class Networks(eqx.Module):
     """`K` fully connected networks of one shape."""
@@ -54,11 +50,3 @@ def draw_networks(
     weights = tuple(uniform(count, outputs, inputs) for inputs, outputs in layers)
     biases = tuple(uniform(count, outputs) for _, outputs in layers)
     return Networks(weights, biases, activation)
-
-
-def check_layers(name: str, hidden: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of hidden layers as a tuple of positive whole numbers; none is a linear map."""
-    sizes = (hidden,) if isinstance(hidden, int) else tuple(hidden)
-    if any(isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1 for size in sizes):
-        raise InputError(f"{name}: must be sizes of hidden layers, such as (30,), found {hidden!r}")
-    return tuple(int(size) for size in sizes)

@@ -1,9 +1,8 @@
 """Policies as neural networks: the paper's triplet, and every width, depth and kind of action besides."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,62 +13,13 @@ from jaxtyping import Array, Float
 
 from skillstream.demonstrations.dataset import Demonstrations
 from skillstream.errors import InputError
-from skillstream.policies.checks import check_floats, check_integers, check_whole
+from skillstream.policies.checks import check_floats, check_integers
 from skillstream.policies.distributions import Categorical, DiagonalGaussian, ProductOfCategoricals
-from skillstream.policies.networks import ACTIVATIONS, Networks, check_layers, draw_networks
+from skillstream.policies.networks import Networks, draw_networks
 from skillstream.policies.protocol import ConditionalModel, Conditionals
+from skillstream.policies.shape import GaussianActions, NeuralShape
 
 _FAR = 1e15
-
-
-@dataclass(frozen=True)
-class GaussianActions:
-    """Continuous actions: what to give `OptionPolicy.neural` in place of a number of actions."""
-
-    size: int
-    """Coordinates of an action."""
-    scale: Literal["learnt", "state"] = "learnt"
-    """The standard deviation: one per option and coordinate, or a second output of the network."""
-    floor: float = 1e-2
-    """Added to every standard deviation (in standardised units), so that no density can run away."""
-
-    def __post_init__(self) -> None:
-        check_whole("size", self.size, 1)
-        if self.scale not in ("learnt", "state"):
-            raise InputError(f"scale: must be 'learnt' or 'state', found {self.scale!r}")
-        if not (np.isfinite(self.floor) and self.floor > 0):
-            raise InputError(f"floor: must be a positive number, found {self.floor!r}")
-
-
-ActionSpec = int | Sequence[int] | GaussianActions
-
-
-@dataclass(frozen=True)
-class NeuralShape:
-    """Everything about networks but their numbers; saved as JSON beside them."""
-
-    num_options: int
-    observation_size: int
-    num_actions: int | tuple[int, ...] | GaussianActions
-    selection_hidden: tuple[int, ...] = (100,)
-    action_hidden: tuple[int, ...] = (30,)
-    termination_hidden: tuple[int, ...] = (30,)
-    activation: str = "relu"
-    weight_range: float = 0.5
-    dtype: str = "float32"
-
-    @property
-    def outputs(self) -> int:
-        """Outputs of a low-level network."""
-        if isinstance(self.num_actions, GaussianActions):
-            return self.num_actions.size * (2 if self.num_actions.scale == "state" else 1)
-        return int(np.sum(self.num_actions))
-
-    def describe_actions(self) -> str:
-        """The actions in words."""
-        if isinstance(self.num_actions, GaussianActions):
-            return f"Gaussian actions of size {self.num_actions.size}"
-        return f"{self.num_actions} actions"
 
 
 class Standardiser(eqx.Module):
@@ -194,41 +144,6 @@ def redrawn_networks(model: NeuralModel, num_options: int, seed: int) -> NeuralM
     )
 
 
-def shape_from(structure: dict[str, Any]) -> NeuralShape:
-    """What `NeuralModel.structure` gave, as a shape again."""
-    kind = structure["num_actions"]
-    actions = GaussianActions(**kind) if isinstance(kind, dict) else kind
-    return check_shape(**{**structure, "num_actions": actions})
-
-
-def check_shape(**given: Any) -> NeuralShape:
-    """A shape from what a user wrote."""
-    check_whole("num_options", given["num_options"], 1)
-    check_whole("observation_size", given["observation_size"], 1)
-    kind = given["num_actions"]
-    if not isinstance(kind, GaussianActions):
-        if np.ndim(kind) == 0:
-            check_whole("num_actions", kind, 1)
-            kind = int(kind)
-        else:
-            if not len(kind):
-                raise InputError("num_actions: there is none in it")
-            for size in kind:
-                check_whole("num_actions", size, 1)
-            kind = tuple(int(size) for size in kind)
-    for name in ("selection_hidden", "action_hidden", "termination_hidden"):
-        given[name] = check_layers(name, given[name])
-    if given["activation"] not in ACTIVATIONS:
-        raise InputError(
-            f"activation: must be one of {', '.join(ACTIVATIONS)}, found {given['activation']!r}"
-        )
-    if not (np.isfinite(given["weight_range"]) and given["weight_range"] > 0):
-        raise InputError(f"weight_range: must be a positive number, found {given['weight_range']!r}")
-    if given["dtype"] not in ("float32", "float64"):
-        raise InputError(f"dtype: must be 'float32' or 'float64', found {given['dtype']!r}")
-    return NeuralShape(**{**given, "num_actions": kind})
-
-
 def _standardised(model: NeuralModel, demos: Demonstrations) -> NeuralModel:
     model.check_steps(demos.observations, demos.actions, demos.action_mask)
     seen = eqx.tree_at(lambda m: m.observations, model, _fit(demos.observations))
@@ -250,7 +165,8 @@ def _unit(size: int) -> Standardiser:
 
 def _check_near(name: str, column: np.ndarray, standardiser: Standardiser) -> None:
     """Refuse what a network in float32 would turn into infinity, once squared."""
-    far = (np.abs(column - standardiser.shift) > _FAR * standardiser.scale).any(1)
+    with np.errstate(over="ignore"):  # of a standardisation to which nothing is far
+        far = (np.abs(column - standardiser.shift) > _FAR * standardiser.scale).any(1)
     if far.any():
         step = int(np.argmax(far))
         raise InputError(

@@ -20,14 +20,9 @@ from skillstream.policies.gaussian import (
     redrawn_gaussians,
 )
 from skillstream.policies.layout import VERSION
-from skillstream.policies.neural import (
-    GaussianActions,
-    NeuralModel,
-    check_shape,
-    neural_model,
-    redrawn_networks,
-)
+from skillstream.policies.neural import NeuralModel, neural_model, redrawn_networks
 from skillstream.policies.protocol import ConditionalModel
+from skillstream.policies.shape import GaussianActions, check_shape
 from skillstream.policies.storage import names_in, pack, unpack
 from skillstream.policies.tabular import TabularModel, draw_tables, from_tables, tables_of
 

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from skillstream.errors import FileFormatError, InputError
+from skillstream.errors import FileFormatError, InputError, shown
 from skillstream.policies.gaussian import TabularGaussianModel, gaussian_tables
-from skillstream.policies.layout import TABLES
-from skillstream.policies.neural import NeuralModel, neural_model, shape_from
+from skillstream.policies.layout import TABLES, Layout, check_arrays, layout_of
+from skillstream.policies.neural import NeuralModel, neural_model
 from skillstream.policies.protocol import ConditionalModel
+from skillstream.policies.shape import shape_from
 from skillstream.policies.tabular import TabularModel, from_tables, tables_of
 
 if TYPE_CHECKING:
@@ -54,9 +55,7 @@ def pack(policy: "OptionPolicy") -> tuple[dict[str, np.ndarray], dict[str, Any]]
 
 def names_in(where: str, header: dict[str, Any], like: Model | None) -> set[str]:
     """The arrays that a file with this header must hold."""
-    if header.get("model") == "tabular":
-        return {*TABLES, "initial"}
-    return {*named_arrays(_template(where, header, like)), "initial"}
+    return set(_layout(where, header, like))
 
 
 def unpack(
@@ -66,48 +65,39 @@ def unpack(
     like: Model | None = None,
 ) -> tuple[Model, np.ndarray]:
     """A model and its `mu` from what a file holds, checked as if a user had given them."""
-    _refuse_non_finite(where, arrays)
+    check_arrays(where, arrays, _layout(where, header, like))
     initial = arrays["initial"]
-    if header.get("model") != "tabular":
-        return fill(where, _template(where, header, like), arrays), initial
-    wrong = [name for name in (*TABLES, "initial") if arrays[name].dtype != np.float64]
-    if wrong:
-        raise FileFormatError(f"{where}: the array {wrong[0]} holds {arrays[wrong[0]].dtype}, not float64")
+    if _of_class(header, like):
+        return fill(where, like, arrays), initial
     try:
-        return from_tables(*(arrays[name] for name in TABLES)), initial
-    except InputError as error:
+        if header["model"] == "tabular":
+            return from_tables(*(arrays[name] for name in TABLES)), initial
+        if header["model"] == "neural":
+            return fill(where, neural_model(shape_from(header["structure"]), 0, None), arrays), initial
+        selection, mean, scale, ends = (arrays[n] for n in ("selection", "mean", "scale", "termination"))
+        return gaussian_tables(selection, mean, scale, ends, float(arrays["floor"])), initial
+    except (InputError, OverflowError) as error:
         raise FileFormatError(f"{where}: damaged: {error}") from error
 
 
-def _template(where: str, header: dict[str, Any], like: Model | None) -> Any:
-    """A model of the right structure, whatever its numbers."""
-    kind = str(header.get("model"))
-    if like is not None and (type(like).__name__ == kind or type(like) is KINDS.get(kind)):
-        return like
-    if kind not in KINDS:
+def _layout(where: str, header: dict[str, Any], like: Model | None) -> Layout:
+    """The arrays of a policy with this header, of the class given or of one that is known."""
+    if _of_class(header, like):
+        own = {name: (leaf.shape, str(leaf.dtype)) for name, leaf in named_arrays(like).items()}
+        return own | {"initial": ((like.num_options,), "float64")}  # pyright: ignore
+    layout = layout_of(where, header)
+    if layout is None:
         raise FileFormatError(
-            f"{where}: holds a policy of the kind {kind!r}, which is not known here; if it is a class of "
-            "your own, give a policy of that class and shape as like="
+            f"{where}: holds a policy of the kind {shown(header.get('model'))}, which is not known here; "
+            "if it is a class of your own, give a policy of that class and shape as like="
         )
-    try:
-        structure = header["structure"]
-        if kind == "neural":
-            return neural_model(shape_from(structure), 0, None)
-        return _gaussian_template(**structure)
-    except (InputError, KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"{where}: damaged: {error}") from error
+    return layout
 
 
-def _gaussian_template(num_options: int, num_states: int, action_size: int) -> TabularGaussianModel:
-    shape = (num_states, num_options, action_size)
-    flat = np.full((num_states, num_options), 1 / num_options)
-    return gaussian_tables(flat, np.zeros(shape), np.ones(shape), np.full((*shape[:2], 2), 0.5), 1.0)
-
-
-def _refuse_non_finite(where: str, arrays: dict[str, np.ndarray]) -> None:
-    for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise FileFormatError(f"{where}: damaged: the array {name} holds a number that is not finite")
+def _of_class(header: dict[str, Any], like: Model | None) -> bool:
+    """Whether a policy that the user gave is of the kind that the header says."""
+    kind = header.get("model")
+    return like is not None and type(like).__name__ == kind and kind not in KINDS
 
 
 KINDS = {"neural": NeuralModel, "tabular gaussian": TabularGaussianModel}
