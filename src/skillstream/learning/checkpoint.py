@@ -68,7 +68,7 @@ def load(
         if set(arrays) != engine.expected(header["engine"]):
             raise FileFormatError(f"{where}: holds other arrays than a learner of {policy!r} keeps")
         engine.resume(where, arrays, header["engine"])
-        if numbers["num_samples"] and not engine.totals[0] > 0:
+        if numbers["num_samples"] and not np.asarray(engine.totals)[0] > 0:
             raise FileFormatError(
                 f"{where}: damaged: it has seen samples, of which the newest weighs nothing"
             )
