@@ -487,6 +487,11 @@ LEARNERS = {
     "policy": lambda arrays, header: header["policy"].update(model="neural", structure={}),
 }
 SAMPLED = {
+    "parameters": array("state.moving.parameters.selection", lambda a: a * 2),
+    "links": array("state.window.links", lambda a: a * 0 + 1e308),
+    "unseen": lambda arrays, header: (arrays.pop("state.used"), header.update(engine={"capacity": 0})),
+    "weight": array("state.totals", lambda a: a * 0),
+    "batch": lambda arrays, header: header["config"].update(batch_size=2**40),
     "capacity": lambda arrays, header: header["engine"].update(capacity=10**12),
     "huge": lambda arrays, header: header["engine"].update(capacity=10**400),
     "rows": lambda arrays, header: header["engine"]["observations"].update(shape=[10**9]),

@@ -87,6 +87,10 @@ def unpacked(
         if set(arrays) != engine.expected(header["engine"]):
             raise FileFormatError(f"{where}: holds other arrays than a learner of {policy!r} keeps")
         engine.resume(where, arrays, header["engine"])
+        if numbers["num_samples"] and not np.asarray(engine.totals)[0] > 0:
+            raise FileFormatError(
+                f"{where}: damaged: it has seen samples, of which the newest weighs nothing"
+            )
     except (AttributeError, InputError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise _damaged(where, error) from error
     return config, policy, engine, numbers

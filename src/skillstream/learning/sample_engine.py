@@ -31,7 +31,7 @@ from skillstream.learning.saved_state import check_range, check_state
 from skillstream.policies.chains import padded_size
 from skillstream.policies.policy import OptionPolicy
 from skillstream.policies.protocol import ConditionalModel
-from skillstream.policies.storage import fill, named_arrays
+from skillstream.policies.storage import fill, named_arrays, pack, unpack
 
 _FIRST_CAPACITY = 1024
 
@@ -164,6 +164,7 @@ class SampleEngine:
             filled = fill(where, self._template(header), state)
             self._check_saved(where, filled)
             self.state = jax.tree.map(jnp.asarray, filled)
+        unpack(where, *pack(self.policy(live=True)), self.model)  # what was learnt, checked like any policy
         self._remember_rows()
 
     def _check_saved(self, where: str, state: SampleState) -> None:

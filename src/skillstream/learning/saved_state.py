@@ -11,6 +11,7 @@ from skillstream.errors import FileFormatError
 from skillstream.policies.storage import named_arrays
 
 _MOST_SAMPLES = 1e100  # as heavy as the newest
+_ROUNDING = 1e-6
 _OPTIMISER = "moving.optimiser"  # may hold what its author likes; what it makes of it is checked at each step
 
 
@@ -23,15 +24,27 @@ def check_state(where: str, state: Any, size: int) -> None:
         counts = name.startswith(("counts.", "store.s", "samples.weight", "queue.weight"))
         if (counts or name.startswith("window.")) and (array < 0).any():
             raise FileFormatError(f"{where}: damaged: {name} holds a number below 0")
-        if counts and array.size and array.max() > _MOST_SAMPLES * max(state.totals[0], tiny):
+        if counts and array.size and array.max() / _MOST_SAMPLES > max(state.totals[0], tiny):
             raise FileFormatError(f"{where}: damaged: {name} holds more than so many samples could weigh")
     chi = np.asarray(state.window.chi)
-    if abs(chi.sum() - 1) > 1e-6:
+    if abs(chi.sum() - 1) > _ROUNDING:
         raise FileFormatError(f"{where}: damaged: the chances of the options add up to {chi.sum():.6g}")
+    if not _are_chances(state.window):
+        raise FileFormatError(f"{where}: damaged: pending samples have no posterior that adds up to 1")
     if size < 2 or size % 2 or not 0 <= int(state.window.filled) < size:
         raise FileFormatError(f"{where}: damaged: {int(state.window.filled)} of {size} places are filled")
     if state.totals[0] < 0 or state.totals[2] < 0:
         raise FileFormatError(f"{where}: damaged: the newest sample's weight or the certificate is below 0")
+
+
+def _are_chances(window: Any) -> bool:
+    """Whether every posterior of the pending samples is made of probabilities, as `pending` makes it."""
+    chi, reach, (stay, depart, enter) = (np.asarray(part) for part in window[:3])
+    with np.errstate(over="ignore", invalid="ignore"):
+        options = (reach * chi[:, None]).sum(1)
+        switches = enter * options * depart.sum(0)
+        departs = depart * (enter * options).sum(0)
+        return all((part <= 1 + _ROUNDING).all() for part in (options, switches, departs, stay * options))
 
 
 def check_range(where: str, name: str, numbers: Any, size: int) -> None:
