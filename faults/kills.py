@@ -1,5 +1,6 @@
 """SIGKILL at random moments and at chosen operations, until a stream is done, which nobody must be able to tell."""
 
+import json
 import os
 import random
 import re
@@ -160,12 +161,21 @@ class Trial:
         """A last process that nothing happens to but, where it follows the file, the end of the trial."""
         running = self._start(None)
         self._wait(running, None)
+        while self._kind.follows and running.poll() is None and not self._speaks(running):
+            time.sleep(0.01)
         if self._kind.follows:
             time.sleep(0.3)  # what is counted twice would show
         code = running.end(signal.SIGTERM) if self._kind.follows else running.wait()
         if code != (143 if self._kind.follows else 0):
             self._verdict.wrong.append(f"exit code {code} in the end: {running.said.read_text()[-2000:]}")
         self._examine(running)
+
+    def _speaks(self, running: Running) -> bool:
+        """Whether it has come so far as to tell its status."""
+        try:
+            return json.loads((self._folder / "state" / "status.json").read_text())["pid"] == running.pid
+        except FileNotFoundError:
+            return False
 
     def _examine(self, running: Running) -> None:
         """What a killed process left can be read, and is not less than there was before."""

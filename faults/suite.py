@@ -15,10 +15,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import damage
+import inside
 import judging
+import writes
 from judging import Verdict
 from kills import Trial, streams
 from material import kinds, write
@@ -128,6 +132,46 @@ def _kill_worker(results: Any, root: Path, seed: int, most: int, first: int, onl
     judge.close()
 
 
+def fault_trials(root: Path, seed: int, writing: int, damaging: int) -> list[Row]:
+    """Failing writes and damaged files, in processes that run the command again and again."""
+    inside.prepare_states(root / "states")
+    workers = []
+    for number in range(WORKERS):
+        mine, theirs = FORK.Pipe()
+        given = (theirs, root, seed, writing, damaging, number)
+        workers.append((mine, FORK.Process(target=_fault_worker, args=given)))
+        workers[-1][1].start()
+    rows = {name: Row(name) for name, count in (("failing writes", writing), ("damaged files", damaging)) if count}
+    for mine, process in workers:
+        for name, verdict in mine.recv():
+            rows[name].trials += 1
+            rows[name].verdict.add(verdict)
+        process.join()
+    return [*rows.values()]
+
+
+def _fault_worker(results: Any, root: Path, seed: int, writing: int, damaging: int, number: int) -> None:
+    only_read_cache()
+    states, folder, done = root / "states", root / f"inside-{number}", []
+    tries: list[tuple[str, Callable[[Path], Verdict]]] = []
+    if writing:
+        tries += [
+            ("failing writes", partial(writes.trial, states, begun=begun, plan=plan))
+            for begun, plan in writes.chosen(states, folder, writing, seed)
+        ]
+    tries += [
+        ("damaged files", partial(damage.trial, states, damage=given))
+        for given in damage.chosen(states, damaging, seed)
+    ]
+    for name, attempt in tries[number::WORKERS]:
+        verdict = attempt(folder=folder)
+        done.append((name, verdict))
+        if verdict:
+            kept = folder.rename(root / f"kept-{number}-{len(done)}")
+            print(f"{kept} ({name}, seed {seed}): {json.dumps(asdict(verdict), indent=1)}", flush=True)
+    results.send(done)
+
+
 def table(rows: list[Row]) -> str:
     """What, trials, and what was wrong."""
     names = ["lost", "twice", "unloadable", "wrong"]
@@ -151,10 +195,12 @@ def main() -> int:
     given = asked.parse_args()
     root, began = Path(tempfile.mkdtemp(prefix="faults-")), time.monotonic()
     prepare(root / "cache")
-    references(root / "whole")
+    if given.kills:
+        references(root / "whole")
     print(f"references after {time.monotonic() - began:.0f} s", flush=True)
     rows: list[Row] = []
     parts: list[tuple[int, Callable[[], list[Row]]]] = [
+        (given.writes + given.damage, lambda: fault_trials(root, given.seed, given.writes, given.damage)),
         (given.kills, lambda: kill_streams(root, given.seed, given.kills, given.only)),
     ]
     for count, part in parts:
