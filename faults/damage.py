@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inside import command, fresh
-from judging import Verdict, compare, readable
+from judging import Verdict, compare, left_over, readable
 
 _CHECKPOINTS = "checkpoints"
 
@@ -91,6 +91,7 @@ def _judge(damage: Damage, code: int | None, said: str, files: list[Path], state
             return Verdict()
         return Verdict(unloadable=[f"damage to {damage.file} stops it"])
     verdict = compare(state, whole, left_out=Path(damage.file).name)
+    verdict.add(left_over(state))
     newest = max(path.name for path in (state / "checkpoints").iterdir())
     if newest.endswith(".damaged") and "set aside" not in said:
         verdict.wrong.append("no word of a damaged checkpoint")

@@ -81,8 +81,9 @@ def command(states: Path, folder: Path, plan: Plan | None = None) -> Ended:
 
 
 def names_reason(said: str, plan: Plan) -> bool:
-    """Whether an error is told in words."""
-    return plan.error is not None and os.strerror(plan.error) in said
+    """Whether an error is told in words, with the file that it is of."""
+    reason = os.strerror(plan.error or 0)
+    return any(reason in line and "state" in line.partition(":")[2] for line in said.splitlines())
 
 
 ERRORS = (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO)

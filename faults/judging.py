@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,12 +133,17 @@ def compare(state: Path, whole: Path, gaps: bool = False, left_out: str = "") ->
     for name, check in (("rejects.jsonl", _compare_rejects), ("metrics.jsonl", _compare_metrics)):
         if name != left_out:
             check(_lines(state / name), _lines(whole / name), gaps, verdict)
+    return verdict
+
+
+def left_over(state: Path) -> Verdict:
+    """What no stream leaves behind that could clear up at its end."""
+    verdict = Verdict()
     left = [path.name for path in state.rglob("*") if _UNFINISHED.fullmatch(path.name)]
     if left:
         verdict.wrong.append(f"left over: {left}")
-    with suppress(FileNotFoundError):
-        if (state / "lock").read_bytes():
-            verdict.wrong.append("the lock names a writer")
+    if (state / "lock").read_bytes():
+        verdict.wrong.append("the lock names a writer")
     return verdict
 
 

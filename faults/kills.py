@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from judging import Seen, Verdict
+from judging import Seen, Verdict, left_over
 from layer import Plan
 from material import Kind, write
 from processes import PATIENCE, Running, start
@@ -50,10 +50,12 @@ class Writer:
         return not any(self._files)
 
     def write(self) -> None:
-        """The next piece, if it is time for it."""
+        """The next piece, if it is time for it; a log is not rotated before its reader can know that it was there."""
         if self.done or time.monotonic() < self._next:
             return
         if not self._files[0]:
+            if not list(self._folder.glob("state/checkpoints/checkpoint-*")):
+                return
             self._rotate()
         size = self._rng.choice((1, 100, 3000, 20_000))
         piece, self._files[0] = self._files[0][:size], self._files[0][size:]
@@ -101,6 +103,7 @@ class Trial:
             self._finish()
         if not self._verdict:
             self._verdict.add(self._compare(self._folder / "state", self._whole))
+            self._verdict.add(left_over(self._folder / "state"))
         return Killed(self._kills, self._planned, self._stops, self._verdict)
 
     def _start(self, plan: Plan | None) -> Running:

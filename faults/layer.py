@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+_BY_PATH = ("replace", "unlink", "mkdir", "truncate")
+_BY_DESCRIPTOR = ("fsync", "ftruncate", "pwrite")
 Place = Literal["before", "torn", "after"]
 
 
@@ -59,13 +61,11 @@ class Layer:
     @contextmanager
     def installed(self) -> Iterator["Layer"]:
         """While the block runs, every operation goes through this layer."""
-        by_path = ("replace", "unlink", "mkdir", "truncate")
-        by_descriptor = ("fsync", "ftruncate", "pwrite")
-        before = {name: getattr(os, name) for name in (*by_path, *by_descriptor, "open")}
+        before = {name: getattr(os, name) for name in (*_BY_PATH, *_BY_DESCRIPTOR, "open")}
         opened = io.open
-        for name in by_path:
+        for name in _BY_PATH:
             setattr(os, name, self._wrapped(name, before[name], os.fspath))
-        for name in by_descriptor:
+        for name in _BY_DESCRIPTOR:
             setattr(os, name, self._wrapped(name, before[name], _path_of))
         os.open = self._wrapped("open", before["open"], os.fspath)
         io.open = self._open_instead_of(opened)
@@ -77,7 +77,7 @@ class Layer:
                 setattr(os, name, function)
 
     def do(self, name: str, path: str, whole: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
-        """One operation, or what the plan makes of it."""
+        """One operation, or what the plan makes of it; as from the system, its error may not know the path."""
         if not os.path.abspath(path).startswith(self._folder):
             return whole()
         self.count += 1
@@ -93,7 +93,8 @@ class Layer:
             half()
         if plan.error is None:
             os.kill(os.getpid(), signal.SIGKILL)
-        raise OSError(plan.error, os.strerror(plan.error or 0), path)
+        known = () if name in (*_BY_DESCRIPTOR, "write", "truncate") else (path,)
+        raise OSError(plan.error, os.strerror(plan.error), *known)
 
     def _wrapped(self, name: str, function: Callable[..., Any], path: Callable[[Any], str]) -> Any:
         def wrapped(target: Any, *arguments: Any, **settings: Any) -> Any:

@@ -25,7 +25,7 @@ import judging
 import writes
 from judging import Verdict
 from kills import Trial, streams
-from material import kinds, write
+from material import Kind, kinds, write
 from processes import only_read_cache, prepare, start
 
 FORK = multiprocessing.get_context("fork")
@@ -80,15 +80,25 @@ class Row:
 
 def references(root: Path) -> None:
     """Streams that nothing happens to, of every kind; and one of each that ends and goes on, for the cache."""
-    for name, kind in kinds().items():
-        for folder, ends in ((root / name, ((),)), (root / f"{name}-warm", (("--samples", "777"), ()))):
-            write(folder, kind)
-            flags = [flag for flag in kind.flags if flag != "--once"] + ["--once"] * bool(kind.text)
-            for end in ends:
-                arguments = ["stream", kind.source, "--state", "state", *flags, *end]
-                running = start([*arguments, "--checkpoint-every", "1000"], folder, None, 256, cached=False)
-                if running.wait() != 0:
-                    sys.exit(f"{kind.name} does not run by itself: {running.said.read_text()}")
+    workers = [FORK.Process(target=_reference, args=(root, kind)) for kind in kinds().values()]
+    for first in range(0, len(workers), WORKERS):
+        for process in workers[first : first + WORKERS]:
+            process.start()
+        for process in workers[first : first + WORKERS]:
+            process.join()
+            if process.exitcode:
+                sys.exit(process.exitcode)
+
+
+def _reference(root: Path, kind: Kind) -> None:
+    flags = [*(flag for flag in kind.flags if flag != "--once"), *["--once"] * bool(kind.text)]
+    for name, ends in ((kind.name, ((),)), (f"{kind.name}-warm", (("--samples", "777"), ()))):
+        write(root / name, kind)
+        for end in ends:
+            arguments = ["stream", kind.source, "--state", "state", *flags, *end, "--checkpoint-every", "1000"]
+            running = start(arguments, root / name, None, 256, cached=False)
+            if running.wait() != 0:
+                sys.exit(f"{kind.name} does not run by itself: {running.said.read_text()}")
 
 
 def kill_streams(root: Path, seed: int, most: int, only: int | None) -> list[Row]:

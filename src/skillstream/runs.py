@@ -109,13 +109,11 @@ class RunDirectory:
                     self._tensorboard.add_scalar(name, number, step)
 
     def metrics(self) -> list[dict[str, float]]:
-        """All lines of the metrics but one that was cut off."""
+        """All lines of the metrics but those that were cut off or damaged."""
         file, lines = self.path / _METRICS, []
         for line in file.read_text(errors="replace").splitlines() if file.is_file() else []:
-            try:
+            with suppress(json.JSONDecodeError):
                 lines.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
         return [line for line in lines if isinstance(line, dict) and "step" in line]
 
     def finish(self, state: str = "finished", **results: Any) -> None:
