@@ -17,7 +17,11 @@ def _cut(data: bytes, rng: random.Random) -> bytes:
 
 def _flip(data: bytes, rng: random.Random) -> bytes:
     place = rng.randrange(max(len(data), 1))
-    return data[:place] + bytes(byte ^ 1 << rng.randrange(8) for byte in data[place : place + 1]) + data[place + 1 :]
+    return (
+        data[:place]
+        + bytes(byte ^ 1 << rng.randrange(8) for byte in data[place : place + 1])
+        + data[place + 1 :]
+    )
 
 
 def _overwrite(data: bytes, rng: random.Random) -> bytes:
@@ -62,7 +66,7 @@ def chosen(states: Path, most: int, seed: int) -> list[Damage]:
 
 
 def trial(states: Path, folder: Path, damage: Damage) -> Verdict:
-    """Whoever reads it notices, or it does no harm; the stream goes on to the same bits, or says why it cannot."""
+    """Readers notice, or it does no harm; the stream goes on to the same bits, or says why it cannot."""
     fresh(folder, states / damage.state)
     state, rng = folder / "state", random.Random(damage.seed)
     files = sorted(state.glob("checkpoints/*")) if damage.file == _CHECKPOINTS else [state / damage.file]
@@ -81,11 +85,15 @@ def trial(states: Path, folder: Path, damage: Damage) -> Verdict:
     noticed = len(after.known) < len(before.known)
     verdict.add(_judge(damage, ended.code, ended.said, files, state, states / "finished" / "state"))
     if verdict:
-        verdict.wrong.append(f"{damage}, noticed {noticed}, exit code {ended.code}, said {ended.said[-500:]!r}")
+        verdict.wrong.append(
+            f"{damage}, noticed {noticed}, exit code {ended.code}, said {ended.said[-500:]!r}"
+        )
     return verdict
 
 
-def _judge(damage: Damage, code: int | None, said: str, files: list[Path], state: Path, whole: Path) -> Verdict:
+def _judge(
+    damage: Damage, code: int | None, said: str, files: list[Path], state: Path, whole: Path
+) -> Verdict:
     if code != 0:
         if damage.file == _CHECKPOINTS and "can be read" in said:
             return Verdict()

@@ -1,4 +1,4 @@
-"""The command run again and again inside one process, where nothing needs to die: quick, as all is compiled once."""
+"""The command run again and again in one process, where nothing needs to die: all is compiled only once."""
 
 import contextlib
 import errno
@@ -48,7 +48,15 @@ def prepare_states(root: Path) -> None:
 
 def arguments(states: Path) -> list[str]:
     """What reads the small stream, which lies beside the states."""
-    return ["stream", str(states / "log"), "--state", "state", *SMALL.flags, "--checkpoint-every", str(_EVERY)]
+    return [
+        "stream",
+        str(states / "log"),
+        "--state",
+        "state",
+        *SMALL.flags,
+        "--checkpoint-every",
+        str(_EVERY),
+    ]
 
 
 def fresh(folder: Path, of: Path | None) -> Path:

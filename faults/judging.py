@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
-_OWN = ("position", "pace", "source", "metrics", "rejects", "checksum")  # of a checkpoint, and its run's own affair
+_OWN = (
+    "position",
+    "pace",
+    "source",
+    "metrics",
+    "rejects",
+    "checksum",
+)  # of a checkpoint, and its run's own affair
 
 
 @dataclass
@@ -220,7 +227,11 @@ def readable(state: Path) -> Readable:
         return ""
 
     found = Readable()
-    asked = [*((checkpoint, path) for path in checkpoints(state)), (policy, state / "policy.safetensors"), (run, state)]
+    asked = [
+        *((checkpoint, path) for path in checkpoints(state)),
+        (policy, state / "policy.safetensors"),
+        (run, state),
+    ]
     for read, path in asked:
         try:
             found.known.add((path.name, read(path)))

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments and at chosen operations, until a stream is done, which nobody must be able to tell."""
+"""SIGKILL at random moments and at chosen operations, until a stream is done; nobody must be able to tell."""
 
 import json
 import os
@@ -17,7 +17,9 @@ from layer import Plan
 from material import Kind, write
 from processes import PATIENCE, Running, start
 
-_EXPECTED = re.compile(r"taken over from|going on after|the expert seems to have changed|waiting for enough lines|terminated|^\s*$")
+_EXPECTED = re.compile(
+    r"taken over from|going on after|the expert seems to have changed|waiting for enough lines|^\s*$"
+)
 _SHARES = {"once": 4, "guessed": 3, "grows": 6, "networks": 1, "world": 1}
 _STOPPED = (143, -signal.SIGTERM)
 
@@ -50,7 +52,7 @@ class Writer:
         return not any(self._files)
 
     def write(self) -> None:
-        """The next piece, if it is time for it; a log is not rotated before its reader can know that it was there."""
+        """The next piece, if it is time for it; no log is rotated before its reader has begun with it."""
         if self.done or time.monotonic() < self._next:
             return
         if not self._files[0]:

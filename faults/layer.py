@@ -1,6 +1,6 @@
-"""What a process does to the files of one folder, counted; an operation can be made to fail, or to be the last.
+"""What a process does to the files of one folder, counted; an operation can be made to fail, or be the last.
 
-Patches the functions of `os` and `io` that the package's files go through, for the process it is installed in.
+Patches the functions of `os` and `io` that the package's files go through, in the process that installs it.
 """
 
 import errno
@@ -76,8 +76,10 @@ class Layer:
             for name, function in before.items():
                 setattr(os, name, function)
 
-    def do(self, name: str, path: str, whole: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
-        """One operation, or what the plan makes of it; as from the system, its error may not know the path."""
+    def do(
+        self, name: str, path: str, whole: Callable[[], Any], half: Callable[[], Any] | None = None
+    ) -> Any:
+        """One operation, or what the plan makes of it; an error knows its path where the system tells it."""
         if not os.path.abspath(path).startswith(self._folder):
             return whole()
         self.count += 1
@@ -88,7 +90,7 @@ class Layer:
             return whole()
         self.hit.append(short)
         if plan.place == "after":
-            whole()
+            _close(whole())
         elif plan.place == "torn" and half is not None:
             half()
         if plan.error is None:
@@ -132,6 +134,12 @@ class _Raw(io.FileIO):
     def truncate(self, size: int | None = None, /) -> int:
         """To so many bytes."""
         return self._layer.do("truncate", self._path, lambda: super(_Raw, self).truncate(size))
+
+
+def _close(opened: Any) -> None:
+    """What the process will never hear of."""
+    if isinstance(opened, io.IOBase):
+        opened.close()
 
 
 def _path_of(descriptor: int) -> str:

@@ -1,4 +1,4 @@
-"""Streams to put to the test: their lines, the flags that read them, what comes of them when nothing happens."""
+"""Streams to put to the test: their lines, and the flags that read them."""
 
 import json
 import random
@@ -49,7 +49,7 @@ class Kind:
 
 
 def tabular(samples: int, seed: int, every: int = 97) -> str:
-    """Steps and short episodes; the expert changes in the middle; a bad line now and then, none at the end."""
+    """Steps and short episodes; the expert changes half way; a bad line now and then, none at the end."""
     rng, lines, count, name = random.Random(seed), [], 0, 0
     while count < samples:
         if len(lines) % every == every // 2:
@@ -87,14 +87,33 @@ def continuous(samples: int, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-NETWORKS = "--min-samples 100 --memory 200 --window 16 --steps 2 --batch-size 32 --update-every 25".split()
+NETWORKS = [
+    "--min-samples",
+    "100",
+    "--memory",
+    "200",
+    "--window",
+    "16",
+    "--steps",
+    "2",
+    "--batch-size",
+    "32",
+    "--update-every",
+    "25",
+]
 
 
 def kinds() -> dict[str, Kind]:
     """All kinds of streams that are killed."""
     found = (
         Kind("once", 12_000, (*SIZES, "--once", "--on-drift", "forget"), False, tabular(12_000, 1)),
-        Kind("guessed", 12_000, ("--first-lines", "400", "--once", "--on-drift", "restart"), False, tabular(12_000, 2)),
+        Kind(
+            "guessed",
+            12_000,
+            ("--first-lines", "400", "--once", "--on-drift", "restart"),
+            False,
+            tabular(12_000, 2),
+        ),
         Kind("grows", 12_000, SIZES, True, tabular(12_000, 3)),
         Kind("networks", 1500, ("--first-lines", "200", "--once", *NETWORKS), False, continuous(1500, 4)),
         Kind("world", 3000, ("--samples", "3000"), False, ""),

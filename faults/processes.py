@@ -1,7 +1,7 @@
 """The command as real processes that start in a moment: forked from one that has imported everything.
 
-JAX is imported, and no backend of it begun, before a fork; what XLA compiles comes from a cache on the disk that
-is filled by the first runs, and only read by those that are killed.
+JAX is imported before a fork, but none of its backends begun; what XLA compiles comes from a cache on the disk
+that is filled by the first runs, and only read by those that are killed.
 """
 
 import os
@@ -35,7 +35,7 @@ def prepare(cache: Path) -> None:
     import skillstream.streaming.columns
     import skillstream.streaming.following
     import skillstream.streaming.service
-    import skillstream.streaming.sources  # noqa: F401
+    import skillstream.streaming.sources
 
     skillstream.cli._prepare_jax()
 
@@ -126,14 +126,15 @@ def start(arguments: list[str], folder: Path, plan: Plan | None, most: int, cach
 
 
 def _redirect(said: Path) -> None:
-    nothing, out = os.open(os.devnull, os.O_RDWR), os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing, out = (
+        os.open(os.devnull, os.O_RDWR),
+        os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+    )
     for descriptor, to in ((0, nothing), (1, nothing), (2, out)):
         os.dup2(to, descriptor)
 
 
-def _command(
-    arguments: list[str], state: Path, plan: Plan | None, most: int, tell: Callable[[], Any]
-) -> int:
+def _command(arguments: list[str], state: Path, plan: Plan | None, most: int, tell: Callable[[], Any]) -> int:
     from skillstream import cli
     from skillstream.streaming import following, service
 

@@ -2,8 +2,8 @@
 
     python faults/suite.py --kills 200 --writes 200 --damage 200 --seed 0
 
-Prints a table; exits with 1 if anything was lost, counted twice, could not be loaded or was wrong. What went wrong is
-said with its seed, and its folder is kept.
+Prints a table; exits with 1 if anything was lost, counted twice, could not be loaded or was wrong. What went
+wrong is said with its seed, and its folder is kept.
 """
 
 import argparse
@@ -79,7 +79,7 @@ class Row:
 
 
 def references(root: Path) -> None:
-    """Streams that nothing happens to, of every kind; and one of each that ends and goes on, for the cache."""
+    """A stream that nothing happens to, of each kind, and one that ends and goes on, for the cache."""
     workers = [FORK.Process(target=_reference, args=(root, kind)) for kind in kinds().values()]
     for first in range(0, len(workers), WORKERS):
         for process in workers[first : first + WORKERS]:
@@ -95,7 +95,16 @@ def _reference(root: Path, kind: Kind) -> None:
     for name, ends in ((kind.name, ((),)), (f"{kind.name}-warm", (("--samples", "777"), ()))):
         write(root / name, kind)
         for end in ends:
-            arguments = ["stream", kind.source, "--state", "state", *flags, *end, "--checkpoint-every", "1000"]
+            arguments = [
+                "stream",
+                kind.source,
+                "--state",
+                "state",
+                *flags,
+                *end,
+                "--checkpoint-every",
+                "1000",
+            ]
             running = start(arguments, root / name, None, 256, cached=False)
             if running.wait() != 0:
                 sys.exit(f"{kind.name} does not run by itself: {running.said.read_text()}")
@@ -133,7 +142,10 @@ def _kill_worker(results: Any, root: Path, seed: int, most: int, first: int, onl
         done.append((name, found.kills, found.planned, found.verdict))
         if found.verdict:
             again = f"python faults/suite.py --seed {seed} --only {number}"
-            print(f"{folder} ({name}): {json.dumps(asdict(found.verdict), indent=1)}\nagain: {again}", flush=True)
+            print(
+                f"{folder} ({name}): {json.dumps(asdict(found.verdict), indent=1)}\nagain: {again}",
+                flush=True,
+            )
         else:
             shutil.rmtree(folder)
         if kills >= most or only is not None:
@@ -151,7 +163,9 @@ def fault_trials(root: Path, seed: int, writing: int, damaging: int) -> list[Row
         given = (theirs, root, seed, writing, damaging, number)
         workers.append((mine, FORK.Process(target=_fault_worker, args=given)))
         workers[-1][1].start()
-    rows = {name: Row(name) for name, count in (("failing writes", writing), ("damaged files", damaging)) if count}
+    rows = {
+        name: Row(name) for name, count in (("failing writes", writing), ("damaged files", damaging)) if count
+    }
     for mine, process in workers:
         for name, verdict in mine.recv():
             rows[name].trials += 1
@@ -192,7 +206,8 @@ def table(rows: list[Row]) -> str:
     ]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     return "\n".join(
-        "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
     )
 
 

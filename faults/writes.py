@@ -1,4 +1,4 @@
-"""Writes that fail: no space, a read-only folder, an error of the disk; once, for a while, from then on for ever."""
+"""Writes that fail: no space, a read-only folder, an error of the disk; once, for a while, or for ever."""
 
 import random
 from pathlib import Path
@@ -38,7 +38,7 @@ def chosen(states: Path, folder: Path, most: int, seed: int) -> list[tuple[str, 
 
 
 def trial(states: Path, folder: Path, begun: str, plan: Plan) -> Verdict:
-    """The stream goes on and says so or stops with a clear error; without the fault it ends in the same bits."""
+    """The stream goes on and says so, or stops and says why; after the fault it ends in the same bits."""
     first = command(states, fresh(folder, _state(states, begun)), plan)
     verdict = first.verdict
     told = names_reason(first.said, plan)
@@ -53,5 +53,7 @@ def trial(states: Path, folder: Path, begun: str, plan: Plan) -> Verdict:
         verdict.add(compare(folder / "state", states / "finished" / "state", gaps=told))
         verdict.add(left_over(folder / "state"))
     if verdict:
-        verdict.wrong.append(f"{SMALL.name} {begun}, {plan}, {first.layer.hit[:3]}, said {first.said[-500:]!r}")
+        verdict.wrong.append(
+            f"{SMALL.name} {begun}, {plan}, {first.layer.hit[:3]}, said {first.said[-500:]!r}"
+        )
     return verdict

@@ -119,9 +119,11 @@ class Journal:
                 os.truncate(self.path, self.length)
 
     def sync(self) -> None:
-        """Have what was added survive a crash of the machine."""
+        """Have what was added survive a crash of the machine, and nothing else."""
         if self.path.is_file():
             with self._told(), self.path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) > self.length:
+                    os.truncate(self.path, self.length)
                 os.fsync(file.fileno())
 
     def _whole_lines(self) -> int:
@@ -172,7 +174,7 @@ def load_arrays(
     """Read what `save_arrays` wrote, refusing anything else.
 
     `expected` tells from the header which arrays the file must hold, no more and no fewer; without
-    it, the caller looks at their names. A checksum must be right; only files that are `checked` must have one,
+    it, the caller looks at their names. A checksum must be right; files that are `checked` must have one,
     others may be of a time before there were any.
     """
     path = Path(path)
