@@ -1,6 +1,6 @@
 """The command as real processes that start in a moment: forked from one that has imported everything.
 
-JAX is imported before a fork, but none of its backends begun; what XLA compiles comes from a cache on the disk
+JAX is imported before a fork, but none of its backends begun; what XLA compiles comes from a cache on disk
 that is filled by the first runs, and only read by those that are killed.
 """
 
@@ -108,8 +108,8 @@ def start(arguments: list[str], folder: Path, plan: Plan | None, most: int, cach
     if pid:
         os.close(tell)
         return Running(pid, time.monotonic(), busy, said)
+    code = 1
     try:
-        code = 1
         os.chdir(folder)
         _redirect(said)
         if cached:
