@@ -177,18 +177,18 @@ def fault_trials(root: Path, seed: int, writing: int, damaging: int) -> list[Row
 def _fault_worker(results: Any, root: Path, seed: int, writing: int, damaging: int, number: int) -> None:
     only_read_cache()
     states, folder, done = root / "states", root / f"inside-{number}", []
-    tries: list[tuple[str, Callable[[Path], Verdict]]] = []
+    tries: list[tuple[str, Callable[[], Verdict]]] = []
     if writing:
         tries += [
-            ("failing writes", partial(writes.trial, states, begun=begun, plan=plan))
+            ("failing writes", partial(writes.trial, states, folder, begun, plan))
             for begun, plan in writes.chosen(states, folder, writing, seed)
         ]
     tries += [
-        ("damaged files", partial(damage.trial, states, damage=given))
+        ("damaged files", partial(damage.trial, states, folder, given))
         for given in damage.chosen(states, damaging, seed)
     ]
     for name, attempt in tries[number::WORKERS]:
-        verdict = attempt(folder=folder)
+        verdict = attempt()
         done.append((name, verdict))
         if verdict:
             kept = folder.rename(root / f"kept-{number}-{len(done)}")
