@@ -124,13 +124,17 @@ class Trial:
         plan, number = None, signal.SIGKILL
         if chance < 0.5:
             first = 1 + int(200 * rng.random() ** 2)
-            plan = Plan(None, rng.choice(("before", "torn", "after")), first, first)
+            plan = Plan(None, rng.choice(("before", "torn", "after", "power")), first, first)
         elif self._kind.follows and chance < 0.6:
             number = signal.SIGTERM
         from_saving, delay = rng.random() < 0.7, rng.uniform(0, 0.8)
         running = self._start(plan)
         self._wait(running, None if plan else (from_saving, delay))
         self._planned += plan is not None and running.poll() is not None
+        if (
+            plan is not None and plan.place == "power"
+        ):  # what is not flushed may be empty now: it is only watched
+            (self._folder / "state" / "status.json").unlink(missing_ok=True)
         code = running.end(number)
         self._kills += code == -signal.SIGKILL
         self._stops += number == signal.SIGTERM

@@ -6,6 +6,7 @@ Patches the functions of `os` and `io` that the package's files go through, in t
 import errno
 import io
 import os
+import random
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from disk import Disk
+
 _BY_PATH = ("replace", "unlink", "mkdir", "truncate")
 _BY_DESCRIPTOR = ("fsync", "ftruncate", "pwrite")
-Place = Literal["before", "torn", "after"]
+Place = Literal["before", "torn", "after", "power"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class Plan:
     error
         The number of the error that is raised; None: the process is killed.
     place
-        Before the operation, when a write is half done, or when all of it is done.
+        Before the operation, when a write is half done, or when all of it is done; `power`: before it, and what
+        was not flushed to the disk may be gone too.
     first, last
         The numbers of the operations that this happens to, from 1.
     """
@@ -55,6 +59,7 @@ class Layer:
 
     def __init__(self, folder: Path, plan: Plan | None, seen: Callable[[str], None] = lambda name: None):
         self._folder, self._plan, self._seen = os.path.abspath(folder), plan, seen
+        self._disk = Disk()
         self.count = 0
         self.hit: list[str] = []
 
@@ -77,7 +82,12 @@ class Layer:
                 setattr(os, name, function)
 
     def do(
-        self, name: str, path: str, whole: Callable[[], Any], half: Callable[[], Any] | None = None
+        self,
+        name: str,
+        path: str,
+        whole: Callable[[], Any],
+        half: Callable[[], Any] | None = None,
+        to: str | None = None,
     ) -> Any:
         """One operation, or what the plan makes of it; an error knows its path where the system tells it."""
         if not os.path.abspath(path).startswith(self._folder):
@@ -87,12 +97,17 @@ class Layer:
         self._seen(short)
         plan = self._plan
         if plan is None or not plan.first <= self.count <= plan.last:
-            return whole()
+            self._disk.before(name, os.path.abspath(path), None if to is None else os.path.abspath(to))
+            done = whole()
+            self._disk.after(name, os.path.abspath(path))
+            return done
         self.hit.append(short)
         if plan.place == "after":
             _close(whole())
         elif plan.place == "torn" and half is not None:
             half()
+        elif plan.place == "power":
+            self._disk.lose(random.Random(plan.first))
         if plan.error is None:
             os.kill(os.getpid(), signal.SIGKILL)
             raise SystemExit("a killed process goes on")
@@ -101,7 +116,8 @@ class Layer:
 
     def _wrapped(self, name: str, function: Callable[..., Any], path: Callable[[Any], str]) -> Any:
         def wrapped(target: Any, *arguments: Any, **settings: Any) -> Any:
-            return self.do(name, path(target), lambda: function(target, *arguments, **settings))
+            to = os.fspath(arguments[0]) if name == "replace" else None
+            return self.do(name, path(target), lambda: function(target, *arguments, **settings), to=to)
 
         return wrapped
 
