@@ -6,7 +6,7 @@ WORKERS ?= 2
 FUZZ_INPUTS ?= 20000
 FUZZ_SEED ?= 0
 
-.PHONY: demo test lint experts bench fuzz clean
+.PHONY: demo test faults soak lint experts bench fuzz clean
 
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -22,6 +22,16 @@ demo: .venv/.installed
 
 test: .venv/.installed
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# Kills, failing writes, damaged files: what the stream must stand. FAULTS is how many of each.
+FAULTS ?= 200
+SEED ?= 0
+
+faults: .venv/.installed
+	$(BIN)/python faults/suite.py --kills $(FAULTS) --writes $(FAULTS) --damage $(FAULTS) --seed $(SEED)
+
+soak: .venv/.installed
+	$(MAKE) faults FAULTS=2000
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

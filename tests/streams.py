@@ -97,12 +97,12 @@ def start(demos):
     return ss.OnlineLearner(ss.OptionPolicy.tabular(2, STATES, ACTIONS, seed=1), CONFIG)
 
 
-def service(folder, path, source=None, make=start, keep=3, **pace):
+def service(folder, path, source=None, make=start, keep=3, say=lambda note: None, **pace):
     """A service that reads a file once into `folder`."""
     given = source or LineSource(GrowingFile(path, follow=False), enough=20)
     state = StateDirectory(folder, {"source": str(path)}, keep)
     try:
-        return Service(state, given, str(path), make, Pace(**pace))
+        return Service(state, given, str(path), make, Pace(**pace), say=say)
     except BaseException:
         state.release()
         raise

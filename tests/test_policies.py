@@ -94,11 +94,12 @@ def saved(tmp_path):
 
 
 def rewrite_header(path, change):
-    """Rewrite a safetensors file's own JSON header."""
+    """Rewrite a safetensors file's own JSON header, as by somebody who leaves out the checksum."""
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
     ours = json.loads(header["__metadata__"]["skillstream"])
+    ours.pop("checksum")
     change(ours)
     header["__metadata__"]["skillstream"] = json.dumps(ours)
     text = json.dumps(header).encode()
@@ -110,6 +111,25 @@ def test_a_truncated_file_is_refused(saved, kept):
     saved.write_bytes(saved.read_bytes()[:kept])
     with pytest.raises(ss.FileFormatError, match="not a whole skillstream policy"):
         ss.OptionPolicy.load(saved)
+
+
+def test_a_flipped_bit_is_noticed_or_harmless(saved):
+    whole, same = saved.read_bytes(), ss.OptionPolicy.load(saved).tables()
+    refused = 0
+    for place in range(8, len(whole), 3):
+        saved.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        try:
+            found = ss.OptionPolicy.load(saved).tables()
+        except ss.FileFormatError:
+            refused += 1
+            continue
+        assert all(np.array_equal(found[name], same[name]) for name in same), place
+    assert refused > 0.8 * len(range(8, len(whole), 3))
+
+
+def test_files_of_before_there_were_checksums_are_read(saved):
+    rewrite_header(saved, lambda header: None)
+    assert ss.OptionPolicy.load(saved).num_options == 2
 
 
 def test_a_pickle_is_refused_unread(tmp_path):

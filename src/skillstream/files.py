@@ -4,6 +4,7 @@ Nothing read here can run code: safetensors holds plain arrays only, and every a
 header entry is checked against what the reader expects.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -19,7 +20,8 @@ from safetensors.numpy import save as to_safetensors
 
 from skillstream.errors import FileFormatError, shown
 
-_HEADER = "skillstream"
+_HEADER, _CHECKSUM = "skillstream", "checksum"
+_BLOCK = 1 << 16
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}")
 _DTYPES = {"F64", "F32", "F16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"}
 
@@ -54,11 +56,16 @@ def open_whole(path: str | os.PathLike[str], durable: bool = True) -> Iterator[B
 
 
 def _sync_folder(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+        directory = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot flush {path} to the disk ({os.strerror(error.errno or 0)})"
+        ) from error
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -97,7 +104,7 @@ class Journal:
 
     def add(self, data: bytes) -> None:
         """Write whole lines, or nothing that counts."""
-        with self.path.open("ab") as file:
+        with self._told(), self.path.open("ab") as file:
             there = file.tell()
             if there > self.length:
                 file.truncate(self.length)
@@ -106,16 +113,42 @@ class Journal:
         self.length += len(data)
 
     def cut(self, length: int) -> None:
-        """Go back to when there were so many bytes, or to what is left of them."""
-        self.length = min(self.length, length)
+        """Go back to when there were so many bytes, or to the whole lines that are left of them."""
+        self.length = length if length <= self.length else self._whole_lines()
         if self.path.is_file():
-            os.truncate(self.path, self.length)
+            with self._told():
+                os.truncate(self.path, self.length)
 
     def sync(self) -> None:
-        """Have what was added survive a crash of the machine."""
+        """Have what was added survive a crash of the machine, and nothing else."""
         if self.path.is_file():
-            with self.path.open("rb") as file:
+            with self._told(), self.path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) > self.length:
+                    os.truncate(self.path, self.length)
                 os.fsync(file.fileno())
+
+    def _whole_lines(self) -> int:
+        """Bytes up to the end of the last whole line."""
+        if not self.path.is_file():
+            return 0
+        with self.path.open("rb") as file:
+            end = self.length
+            while end > 0:
+                first = max(0, end - _BLOCK)
+                file.seek(first)
+                place = file.read(end - first).rfind(b"\n")
+                if place >= 0:
+                    return first + place + 1
+                end = first
+        return 0
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """An error of the disk names the file."""
+        try:
+            yield
+        except OSError as error:
+            raise not_written(self.path, error) from error
 
 
 def read_json(path: Path) -> Any:
@@ -142,8 +175,9 @@ def save_arrays(
     arrays: Mapping[str, np.ndarray],
     header: Mapping[str, Any],
 ) -> None:
-    """Save `arrays` and a JSON `header` under the name and version of a format."""
-    text = json.dumps({"kind": kind, "version": version, **header}, sort_keys=True)
+    """Save `arrays` and a JSON `header` under the name and version of a format, with a checksum of it all."""
+    known = {"kind": kind, "version": version, **header}
+    text = json.dumps({**known, _CHECKSUM: _checksum(arrays, known)}, sort_keys=True)
     contiguous = {name: np.array(array, order="C") for name, array in arrays.items()}
     write_whole(path, to_safetensors(contiguous, metadata={_HEADER: text}))
 
@@ -153,11 +187,13 @@ def load_arrays(
     kind: str,
     version: int,
     expected: Callable[[dict[str, Any]], set[str]] | None = None,
+    checked: bool = False,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read what `save_arrays` wrote, refusing anything else.
 
     `expected` tells from the header which arrays the file must hold, no more and no fewer; without
-    it, the caller looks at their names.
+    it, the caller looks at their names. A checksum must be right; files that are `checked` must have one,
+    others may be of a time before there were any.
     """
     path = Path(path)
     if path.is_dir():
@@ -179,7 +215,7 @@ def load_arrays(
                 raise FileFormatError(
                     f"{path}: the array {shown(strange[0])} is of a type that NumPy has not"
                 )
-            return {name: file.get_tensor(name) for name in sorted(found)}, header
+            arrays = {name: file.get_tensor(name) for name in sorted(found)}
     except FileFormatError:
         raise
     except (SafetensorError, ValueError, RecursionError, OverflowError) as error:
@@ -187,6 +223,19 @@ def load_arrays(
             f"{path}: not a whole skillstream {kind} file ({error}); it may be truncated, or a pickle, "
             "which skillstream never reads"
         ) from error
+    if (checked or _CHECKSUM in header) and header.pop(_CHECKSUM, None) != _checksum(arrays, header):
+        raise FileFormatError(f"{path}: damaged: its checksum is wrong")
+    return arrays, header
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> str:
+    """Of every name, type, shape and byte."""
+    digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=32)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"\n{name} {array.dtype.str} {arrays[name].shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def check_names(where: str, kind: str, found: Iterable[str], wanted: Iterable[str]) -> None:

@@ -114,16 +114,15 @@ class RunDirectory:
                     self._tensorboard.add_scalar(name, number, step)
 
     def metrics(self) -> list[dict[str, float]]:
-        """All lines of the metrics up to one that was cut off or damaged."""
+        """All lines of the metrics but those that were cut off or damaged."""
         file, lines = self.path / _METRICS, []
         for line in file.read_text("utf-8", errors="replace").splitlines() if file.is_file() else []:
             try:
                 found = json.loads(line)
             except (ValueError, RecursionError):
-                break
-            if not _is_drawable(found):
-                break
-            lines.append(found)
+                continue
+            if _is_drawable(found):
+                lines.append(found)
         return [line for line in lines if "step" in line]
 
     def finish(self, state: str = "finished", **results: Any) -> None:

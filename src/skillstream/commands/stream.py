@@ -216,7 +216,11 @@ class Stream:
         path = self._place or self.output or unused(Path(f"runs/stream-{about.name}"))
         state = StateDirectory(path, self, self.keep, self.tensorboard)
         state.run.record |= {"task": about.task, "set": list(about.settings), "demonstrations": about.path}
-        state.run.write()
+        try:
+            state.run.write()
+        except BaseException:
+            state.release()
+            raise
         return state
 
     def _service(

@@ -25,7 +25,8 @@ from skillstream.streaming.status import Watch, resident_memory
 _UNREAD = "unread"
 _MOST = 16_384  # samples taken at once
 _TAKE_SECONDS = 0.2  # and no more than are learnt in about this time
-_STATUS_SECONDS, _STATUS_SHARE = 1.0, 0.05  # between two, and of all time at the most
+_STATUS_SECONDS, _STATUS_SHARE = 1.0, 0.05  # between two, and of all time
+_MOST_STATUS_SECONDS = 5.0  # between two, whatever they cost
 _METRIC_SECONDS = 60.0
 _WAIT = 0.2
 _PATIENCE = 10.0
@@ -88,14 +89,17 @@ class Service:
         self._last_saved = self._last_metric = now
         self._next_status = now
         self.progress = self.state.newest(self._restore) or Progress(ready, self.pace.on_drift)
+        self._logged = self.progress.samples  # at the last line of the metrics
         self._set_space()
         if self._checkpoint is not None:
             self._attempt(self._write_policy)
             self._say(f"going on after {self.progress.samples} samples, from {self.state.path}")
+        else:  # from now on the source's first file is known, should it be rotated before the first sample
+            self._attempt(self.save)
 
     def run(self) -> str:
         """Until the end; how it ended: finished, interrupted (Ctrl-C) or stopped (SIGTERM)."""
-        ending = "failed"
+        ending, reason = "failed", None
         try:
             with self._signals(), self._warnings():
                 while self._ending is None:
@@ -103,8 +107,11 @@ class Service:
                 ending = self._ending
         except KeyboardInterrupt:
             ending = "interrupted"
+        except Exception as error:
+            reason = str(error)
+            raise
         finally:
-            self._end(ending)
+            self._end(ending, reason)
         return ending
 
     def step(self) -> None:
@@ -200,7 +207,7 @@ class Service:
         )
         if new and (many or now - self._last_saved >= self.pace.checkpoint_seconds):
             self._attempt(self.save)
-        if now - self._last_metric >= _METRIC_SECONDS and new:
+        if now - self._last_metric >= _METRIC_SECONDS and progress.samples != self._logged:
             self._log({})
         if now >= self._next_status:
             self._write_status(state)
@@ -213,7 +220,7 @@ class Service:
         now = time.monotonic()
         # The lesser of two: one of them may have had something to compile.
         cost, self._status_cost = min(now - began, self._status_cost), now - began
-        self._next_status = now + max(_STATUS_SECONDS, cost / _STATUS_SHARE)
+        self._next_status = now + min(max(_STATUS_SECONDS, cost / _STATUS_SHARE), _MOST_STATUS_SECONDS)
 
     def _write_policy(self) -> None:
         if self.progress.learner is not None:
@@ -221,7 +228,7 @@ class Service:
 
     def _log(self, event: Event) -> None:
         progress = self.progress
-        self._last_metric = time.monotonic()
+        self._last_metric, self._logged = time.monotonic(), progress.samples
         numbers = {
             "log_likelihood": progress.log_likelihood / max(progress.samples, 1),
             "recent_log_likelihood": progress.recent_log_likelihood,
@@ -248,14 +255,14 @@ class Service:
                 self._say(note)
             notes.clear()
 
-    def _end(self, ending: str) -> None:
+    def _end(self, ending: str, reason: str | None = None) -> None:
         """The last checkpoint, if learner and position agree, and the last words."""
         self._tell()
         progress = self.progress
         try:
             new = (progress.samples, progress.rejected) != self._saved
             if self._whole and (new or len(self.source.unread())):
-                if progress.samples % _mark(progress.samples) and progress.learner is not None:
+                if progress.samples != self._logged:
                     self._log({})
                 self.save()
             self._write_status(ending)
@@ -267,6 +274,7 @@ class Service:
                 impossible=progress.impossible,
                 rejected=progress.rejected,
                 drifts=progress.drifts,
+                **({} if reason is None else {"error": reason}),
             )
         finally:
             self.source.close()

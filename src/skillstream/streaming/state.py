@@ -6,24 +6,32 @@ A checkpoint is one file that holds everything: the learner, the position in the
 test, and how long the lists of rejects and metrics were. A restart cuts those lists back to that.
 """
 
-import hashlib
 import json
 import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from skillstream.errors import FileFormatError, InputError
-from skillstream.files import Journal, load_arrays, remove_unfinished, save_arrays, write_whole
+from skillstream.files import (
+    Journal,
+    load_arrays,
+    not_written,
+    remove_unfinished,
+    save_arrays,
+    write_whole,
+)
 from skillstream.runs import RunDirectory
 from skillstream.streaming.lines import Reject
 
 _VERSION = 1
 _LOCK, _CHECKPOINTS, _STATUS, _REJECTS = "lock", "checkpoints", "status.json", "rejects.jsonl"
+_RECORD = "run.json"
 _CHECKPOINT = "checkpoint-[0-9]*.safetensors"
 _DAMAGED = ".damaged"
 
@@ -61,12 +69,17 @@ class Lock:
         self.note = f"taken over from {before}, which ended without a last checkpoint" if before else None
         began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "began": began})
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, text.encode(), 0)
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, text.encode(), 0)
+        except OSError as error:
+            os.close(self._descriptor)
+            raise not_written(path, error) from error
 
     def release(self) -> None:
-        """Let go, with a good-bye."""
-        os.ftruncate(self._descriptor, 0)
+        """Let go, with a good-bye if the disk takes one."""
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
         os.close(self._descriptor)
 
     def _text(self) -> str | None:
@@ -108,7 +121,7 @@ class StateDirectory:
             self._checkpoints.mkdir(exist_ok=True)
             for folder in (path, self._checkpoints):
                 remove_unfinished(folder)
-            self.run = _run(path, settings, tensorboard)
+            self.run = self._run(settings, tensorboard)
             self.rejects = Journal(path / _REJECTS)
         except BaseException:
             self._lock.release()
@@ -129,10 +142,8 @@ class StateDirectory:
             except InputError:  # whole, but not for this source
                 raise
             except (FileFormatError, KeyError, TypeError, ValueError) as error:
-                path.replace(path.with_name(path.name + _DAMAGED))
-                self.notes.append(
-                    f"{error}; set aside as {path.name}{_DAMAGED}, using the checkpoint before it"
-                )
+                aside = self._set_aside(path)
+                self.notes.append(f"{error}; set aside as {aside}, using the checkpoint before it")
         if found:
             raise InputError(
                 f"--state: no checkpoint in {self._checkpoints} can be read; name a new one to begin anew"
@@ -145,7 +156,6 @@ class StateDirectory:
         for journal in (self.run.journal, self.rejects):
             journal.sync()
         header = {**header, "metrics": self.run.journal.length, "rejects": self.rejects.length}
-        header["checksum"] = _checksum(arrays, header)
         path = self._checkpoints / f"checkpoint-{samples:015d}.safetensors"
         save_arrays(path, "stream", _VERSION, arrays, header)
         for old in self._found()[: -self._keep]:
@@ -163,6 +173,30 @@ class StateDirectory:
     def release(self) -> None:
         """Let another process write."""
         self._lock.release()
+
+    def _run(self, settings: Any, tensorboard: bool) -> RunDirectory:
+        """The run that this directory is of, which goes on; a record that is damaged is begun anew."""
+        record = self.path / _RECORD
+        if not record.is_file():
+            return RunDirectory.begin(self.path, "stream", settings, tensorboard)
+        try:
+            run = RunDirectory.open(self.path)
+        except FileFormatError as error:
+            aside = self._set_aside(record)
+            self.notes.append(f"{error}; set aside as {aside}, and begun anew")
+            return RunDirectory.begin(self.path, "stream", settings, tensorboard)
+        run.record["state"] = "running"
+        run.record.get("results", {}).pop("error", None)
+        if tensorboard:
+            run.watch()
+        run.write()
+        return run
+
+    def _set_aside(self, path: Path) -> str:
+        """Give a damaged file another name."""
+        aside = path.with_name(path.name + _DAMAGED)
+        path.replace(aside)
+        return aside.name
 
     def _found(self) -> list[Path]:
         return checkpoints(self.path)
@@ -185,18 +219,6 @@ def _refuse_others(path: Path) -> None:
         )
 
 
-def _run(path: Path, settings: Any, tensorboard: bool) -> RunDirectory:
-    """The run that this directory is of, which goes on."""
-    if not (path / "run.json").is_file():
-        return RunDirectory.begin(path, "stream", settings, tensorboard)
-    run = RunDirectory.open(path)
-    run.record["state"] = "running"
-    if tensorboard:
-        run.watch()
-    run.write()
-    return run
-
-
 def checkpoints(directory: Path) -> list[Path]:
     """All that there are in a state directory, oldest first."""
     return sorted((directory / _CHECKPOINTS).glob(_CHECKPOINT))
@@ -204,21 +226,8 @@ def checkpoints(directory: Path) -> list[Path]:
 
 def load_checkpoint(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and header as they were saved, or a `FileFormatError`."""
-    arrays, header = load_arrays(path, "stream", _VERSION)
+    arrays, header = load_arrays(path, "stream", _VERSION, checked=True)
     header = {name: part for name, part in header.items() if name not in ("kind", "version")}
-    if header.pop("checksum", None) != _checksum(arrays, header):
-        raise FileFormatError(f"{path}: damaged: its checksum is wrong")
     if not all(type(header.get(name)) is int and header[name] >= 0 for name in ("metrics", "rejects")):
         raise FileFormatError(f"{path}: damaged: it does not say how long the lists were")
     return arrays, header
-
-
-def _checksum(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> str:
-    """Of every name, type, shape and byte."""
-    known = {name: part for name, part in header.items() if name != "checksum"}
-    digest = hashlib.blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=32)
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"\n{name} {array.dtype.str} {arrays[name].shape}\n".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()

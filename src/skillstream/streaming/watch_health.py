@@ -15,7 +15,7 @@ _SAID = {
     "waiting": ("wait", "waiting", "The source has nothing to give just now."),
     "finished": ("done", "finished", "The source has ended, and all of it has been learnt from."),
     "interrupted": ("done", "interrupted", "It was stopped by hand; the same command goes on where it was."),
-    "stopped": ("done", "stopped", "The writer stopped by itself; the same command goes on where it was."),
+    "stopped": ("done", "stopped", "It was told to stop (SIGTERM); the same command goes on where it was."),
     "failed": ("bad", "failed", "An error ended it."),
 }
 _AGAIN = "The same command started again goes on from the last checkpoint."
