@@ -590,7 +590,7 @@ def test_a_record_of_a_run_is_checked(tmp_path, record):
         "[1]",
     ],
 )
-def test_metrics_are_read_up_to_the_first_damaged_line(tmp_path, line):
+def test_damaged_lines_of_the_metrics_are_left_out(tmp_path, line):
     sound = '{"step": 1, "log_likelihood": -0.5}\n{"step": 2, "log_likelihood": null, "note": "x"}\n'
     run = RunDirectory.open(run_with(tmp_path / "run", '{"settings": {}}', f"{sound}{line}\n{sound}"))
-    assert [found["step"] for found in run.metrics()] == [1, 2]
+    assert [found["step"] for found in run.metrics()] == [1, 2, 1, 2]
