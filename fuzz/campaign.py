@@ -3,9 +3,8 @@
     python fuzz/campaign.py --inputs 20000 --seed 0 [--only npz,csv] [--keep DIRECTORY]
 
 Each reader runs in a process of its own that may take 1 GiB beyond what it has to begin with. An input that
-kills the process, takes over a second of computing (twice in a row), more memory, or raises anything
-else is a failure and is kept. So is one that made the reader say something new; later inputs are made from
-those too.
+kills the process, computes for over a second (twice in a row), takes more memory, or raises anything else is
+a failure and is kept. So is one that made the reader say something new; later inputs are made from those too.
 """
 
 import argparse
