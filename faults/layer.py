@@ -30,8 +30,8 @@ class Plan:
     error
         The number of the error that is raised; None: the process is killed.
     place
-        Before the operation, when a write is half done, or when all of it is done; `power`: before it, and what
-        was not flushed to the disk may be gone too.
+        Before the operation, when a write is half done, or when all of it is done; `power`: before it, and
+        what was not flushed to the disk may be gone too.
     first, last
         The numbers of the operations that this happens to, from 1.
     """
