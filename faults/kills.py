@@ -131,11 +131,9 @@ class Trial:
         running = self._start(plan)
         self._wait(running, None if plan else (from_saving, delay))
         self._planned += plan is not None and running.poll() is not None
-        if (
-            plan is not None and plan.place == "power"
-        ):  # what is not flushed may be empty now: it is only watched
-            (self._folder / "state" / "status.json").unlink(missing_ok=True)
         code = running.end(number)
+        if plan is not None and plan.place == "power":  # the status is not flushed, as it is only looked at
+            (self._folder / "state" / "status.json").unlink(missing_ok=True)
         self._kills += code == -signal.SIGKILL
         self._stops += number == signal.SIGTERM
         well = 0 if not self._kind.follows else None
