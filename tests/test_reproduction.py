@@ -48,7 +48,7 @@ def test_the_protocol_is_the_papers():
     assert len(trials_) == 2 * (5 * 30 + 5 * 10 + 5 * 10 + 4 * 10)
     setting = setting_of("paper", "protocol", 500)
     assert (setting.batch.iterations, setting.batch.epochs, setting.batch.batch_size) == (20, 50, 32)
-    assert (setting.online.steps, setting.online.weighting, setting.online.update_every) == (30, "uniform", 1)
+    assert (setting.online.steps, setting.online.weighting, setting.online.every) == (30, "uniform", 1)
     assert setting.online.penalties == setting.batch.penalties == ss.Penalties.paper()
     assert not setting_of("none", "protocol", 500).online.penalties
     assert published("cart-pole", 600)["batch"].mean == 1.013
