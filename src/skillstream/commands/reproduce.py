@@ -50,7 +50,7 @@ class Reproduce:
     ablation: bool = True
     """Whether to run the grid world with one thing changed at a time."""
     quick: bool = False
-    """Two sizes, three seeds, one setting of the penalties, no ablation: under two minutes."""
+    """Two sizes, three seeds, one setting of the penalties, no ablation."""
     budgets: str = "shipped"
     """Iterations of batch that take as long as online. shipped: as measured once, so that figures repeat;
     measure: on this machine, first; or the budgets.csv of another run."""
