@@ -145,7 +145,9 @@ class Trial:
     def _wait(self, running: Running, when: tuple[bool, float] | None) -> None:
         """Until it has ended, has learnt all there is, or its time has come; the log grows meanwhile."""
         saving = running.began if when is None or not when[0] else None
-        while running.poll() is None and time.monotonic() - running.began < PATIENCE:
+        for _ in range(PATIENCE):
+            if running.poll() is not None:
+                return
             if saving is None and running.has_saved():
                 saving = time.monotonic()
             if when is not None and saving is not None and time.monotonic() - saving >= when[1]:
